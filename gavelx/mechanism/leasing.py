@@ -34,6 +34,8 @@ Bools = NDArray[np.bool_]
 
 
 NO_OFFER = -1, 0, 0
+PORTION = 1024
+"""Leases that one event gives out at most, and a plan takes back at once: a service hears others in between."""
 Given = tuple[Choice, tuple[Device, ...]]
 """Devices, and the way to run on them."""
 
@@ -94,12 +96,16 @@ class Leasing:
         self.free: list[FreeDevices] = []  # by accelerator type
         self.may_move = True  # the present allocation lets running jobs be moved to other devices of their type
         self.left_out: list[Choice] = []  # gangs for which the last plan found no place
+        self.unfinished = False  # the last plan was more than a portion: the rest is to be planned at once
         self.waits_to_grow = (
             False  # somebody has a smaller size than the last plan gave it, until the larger one pays
         )
         self._epochs: dict[int, int] = {}  # of each server, the last that was heard of
         self._offers: dict[int, tuple[int, int, int]] = {}  # and of its last offer the epoch, number and devices
         self._stopped: dict[int, Stopped] = {}  # by lease id
+        self._movable: dict[
+            tuple[int, int], dict[int, list[Tenant]]
+        ] = {}  # tenants, as far as a plan has asked for them
         self._left_alone: set[int] = set()  # by job id, whose partners left since devices were last arranged
         self._devices_A: list[int] = []
         self._cluster: Cluster | None = None  # until servers come or go
@@ -236,7 +242,8 @@ class Leasing:
     # -- giving out -------------------------------------------------------------------------------------------
 
     def arrange(self, chosen: Choices, until_s: float) -> list[Command]:
-        """From now on just these ways to run."""
+        """From now on just these ways to run, or a portion of what is to change for that."""
+        self._movable.clear()
         live, resizes = self.live, dict[int, Choice]()
         stays_J = self._stays(chosen)
         self.waits_to_grow = False
@@ -245,7 +252,11 @@ class Leasing:
             resizes = self._resizes(chosen.take(~stays_J[chosen.job]).one_by_one())
         going_J = live.running() & ~stays_J
         going_J[list(resizes)] = False
-        commands = self.stop_all(going_J.nonzero()[0].tolist())
+        going = going_J.nonzero()[0].tolist()
+        if len(going) > PORTION:
+            self.unfinished = True
+            return self.stop_all(going[:PORTION])
+        commands = self.stop_all(going)
         commands += self.stop_all([j for j in self._to_consolidate() if j not in resizes])
         if self._left_alone:
             self._run_on_alone(chosen.one_by_one())
@@ -402,9 +413,13 @@ class Leasing:
         return moves
 
     def launch(self, ways: Choices, until_s: float) -> list[Command]:
-        """Leases for those of these jobs that do not run yet; the widest gangs first, to find whole servers."""
+        """Leases for those of these jobs that do not run yet; the widest gangs first, to find whole servers.
+
+        A portion of them at most, and then it is ``unfinished``.
+        """
         commands, given, placed = list[Command](), list[Given](), set[int]()
         self.left_out = []
+        self._movable.clear()
         waits_J, pair_V = self.live.type == WAITING, ways.partner != ALONE
         new_V = waits_J[ways.job]
         new_V[pair_V] |= waits_J[ways.partner[pair_V]]
@@ -415,11 +430,15 @@ class Leasing:
         for way in queue:  # it grows: a job that makes room is narrower, and comes later
             if way.job in placed:  # with a new partner
                 continue
+            if len(placed) > PORTION:
+                self.unfinished = True
+                break
             devices, moved = self._devices(way)
             if moved:
                 queue += [self._as_it_runs(j) for j in moved]
                 queue.sort(key=lambda way: -(way.devices + sum(way.others)))
                 commands += [*self._let(given, until_s), *self.stop_all(moved)]
+                self._have_moved(moved)
                 given.clear()
                 devices, _ = self._devices(way)
             if devices is None:
@@ -459,7 +478,9 @@ class Leasing:
         free = self.free[a].by_server()
         for device in besides:
             free[device.server_id] += 1
-        moves = make_room(width, self.free[a].fewest(width), free, self._tenants(a, width))
+        if (a, width) not in self._movable:
+            self._movable[a, width] = self._tenants(a, width)
+        moves = make_room(width, self.free[a].fewest(width), free, self._movable[a, width])
         if moves is None or sum(one.loss_s * one.devices for one in moves) >= gain_s:
             return None
         return list(dict.fromkeys(one.job for one in moves))
@@ -476,6 +497,12 @@ class Leasing:
                 for server_id, held in by_server(devices).items():
                     tenants.setdefault(server_id, []).append(Tenant(j, held, seconds))
         return tenants
+
+    def _have_moved(self, jobs: list[int]) -> None:
+        """They are no tenants any more; those who were launched meanwhile are wider than any gang to come."""
+        for on_server in self._movable.values():
+            for server_id, tenants in on_server.items():
+                on_server[server_id] = [one for one in tenants if one.job not in jobs]
 
     def _gain_s(self, way: Choice) -> float:
         """Device-seconds that a gang gains in a round by being together."""

@@ -103,6 +103,7 @@ class Mechanism:
         self.execution = Execution()  # of the present allocation
         self._asleep = False  # nothing can change before something happens
         self._planned = True  # the present round's devices are given out
+        self._chosen: Choices | None = None  # or a portion of them is, and these are to have them
         self._now_s = self._round_end_s = 0.0
 
     # -- events -----------------------------------------------------------------------------------------------
@@ -201,6 +202,7 @@ class Mechanism:
         """Servers came or went, unless that was no news."""
         if stops is None:
             return []
+        self._chosen = None
         if self.live.count:
             self._trigger.all_changed()
         return [*stops, *self._look_again()]
@@ -386,7 +388,7 @@ class Mechanism:
 
     def _finished(self, j: int) -> list[Command]:
         """The job is done: its devices are free."""
-        self.live.done[j] = True
+        self.live.done[j], self._chosen = True, None
         self.lengths.gone(self.live.jobs[j], None)
         self._trigger.job_went(self.live.jobs[j].owner)
         return self.leasing.stop_all([j]) if self.live.type[j] != WAITING else []
@@ -429,13 +431,14 @@ class Mechanism:
         return [*commands, WakeAt(self._round_end_s, self._wants_a_report())] if runs_on else commands
 
     def _begin_round(self) -> None:
-        self._planned = False
+        self._planned, self._chosen = False, None
         self._round_end_s = self._now_s + self.rules.round_s
         self._trigger.round_begins(self._now_s)
 
     def _let_go(self) -> None:
         """Jobs that are done leave; their rows are dropped when they are many, as that takes a look at all."""
         if ids := self.live.let_go():
+            self._chosen = None
             self.leasing.forget(set(ids))
             self.accounts.let_go()
             if (len(self.live) - self.live.count) * GONE_AT_MOST > len(self.live):
@@ -444,6 +447,7 @@ class Mechanism:
     def _drop_rows(self) -> None:
         """The rows of jobs that have left are dropped: a policy is told of the others alone."""
         if len(self.live) > self.live.count:
+            self._chosen = None
             self.accounts.ways.renumber(self.live.drop_gone())
 
     def _admit(self) -> None:
@@ -515,6 +519,7 @@ class Mechanism:
         self.live.allocated[:] = False
         self.live.allocated[known_J[known_J >= 0]] = True
         self.accounts.allocate(new)
+        self._chosen = None
         self.execution = allocation.execution
         self.leasing.may_move = self.execution.may_move
         self._trigger.answered(self._now_s, self.execution)
@@ -523,12 +528,24 @@ class Mechanism:
         return [*commands, *self._look_again()] if changed else commands
 
     def _plan(self) -> list[Command]:
-        """Give out devices: all of them once a round; after that the ones that fall free, to jobs that wait."""
-        if self._planned:
-            return self._fill(self._waiting())
-        self._planned = True
-        chosen = self._select(self.leasing.devices(), None)
+        """Give out devices: all of them once a round; after that the ones that fall free, to jobs that wait.
+
+        A large plan is carried out in portions, at the same time, so that other events are heard in between.
+        """
+        self.leasing.unfinished = False
+        commands = self._fill(self._waiting()) if self._planned else self._plan_all()
+        return [*commands, WakeAt(self._now_s)] if self.leasing.unfinished else commands
+
+    def _plan_all(self) -> list[Command]:
+        """From now on those run that come first."""
+        if self._chosen is None:
+            self._let_go()  # what ended since a portion
+            self._chosen = self._select(self.leasing.devices(), None)
+        chosen = self._chosen
         commands = self.leasing.arrange(chosen, self._lapse_s())
+        if self.leasing.unfinished:
+            return commands
+        self._planned, self._chosen = True, None
         if self.leasing.left_out:  # gangs that found no place: others may have the devices
             waits_J = self._waiting()
             waits_J[[way.job for way in self.leasing.left_out]] = False

@@ -31,10 +31,11 @@ def make_room(
         left = servers - len(chosen)
         if _most(room, left) < missing:
             return None
+        others_leave = _most(room, left - 1)
         costs = {
             server: _cost(_leave(tenants.get(server, ()), min(missing, count) - free[server]))
             for server, count in room.items()
-            if count + _most(room, left - 1) >= missing
+            if count + others_leave >= missing
         }
         chosen.append(min(costs, key=lambda server: (costs[server], -room[server])))
         missing -= room.pop(chosen[-1])
