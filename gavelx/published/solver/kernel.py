@@ -380,6 +380,23 @@ class Factors(NamedTuple):
     hubs_HH1: Floats
 
 
+def _meet(border_MNB: Floats, through_MNB: Floats, pair: Ints, found: Floats) -> None:
+    M, N, B = border_MNB.shape
+    for m in range(M):
+        for k in range(M):
+            for b in range(B):
+                sum_ = 0.0
+                for n in range(N):
+                    sum_ += border_MNB[m, n, b] * through_MNB[k, n, b]
+                found[pair[(m * M + k) * B + b]] += sum_
+
+
+@compiled_as(_meet)
+def meet(border_MNB: Floats, through_MNB: Floats, pair: Ints, found: Floats) -> None:
+    """What the blocks bring to pairs of hubs is added to what was found."""
+    np.add.at(found, pair, product(border_MNB, through_MNB.transpose(1, 0, 2)).ravel())
+
+
 @compiled
 def factored(arrow: Arrow, value_F: Floats) -> tuple[bool, Factors]:
     """Whether the system with these entries is regular, and what solves it if so."""
@@ -387,7 +404,7 @@ def factored(arrow: Arrow, value_F: Floats) -> tuple[bool, Factors]:
     inner, border = np.zeros((B_S * N_S * N_S).sum()), np.zeros((B_S * N_S * M_S).sum())
     inner[arrow.inner_place] = value_F[arrow.inner]
     border[arrow.border_place] = value_F[arrow.border]
-    ways, less, of_hubs = np.empty(len(inner) + len(border)), np.empty(len(arrow.pair)), np.zeros(H * H)
+    ways, less, of_hubs = np.empty(len(inner) + len(border)), np.zeros(H * H), np.zeros(H * H)
     factors = Factors(ways, of_hubs.reshape((H, H, 1)))
     i, m, p = 0, 0, 0
     for B, N, M in arrow.shape_S3:
@@ -399,37 +416,69 @@ def factored(arrow: Arrow, value_F: Floats) -> tuple[bool, Factors]:
         if M:
             border_MNB = border[m : m + B * N * M].reshape((M, N, B))
             through_MNB = product(border_MNB, ways_KNB[:N])
-            less[p : p + B * M * M] = product(border_MNB, through_MNB.transpose(1, 0, 2)).ravel()
+            meet(border_MNB, through_MNB, arrow.pair[p : p + B * M * M], less)
             ways_KNB[N:] = -through_MNB
         i, m, p = i + B * N * N, m + B * N * M, p + B * M * M
     of_hubs[arrow.among_place] = value_F[arrow.among]
-    if p:
-        of_hubs -= np.bincount(arrow.pair, less, H * H)
+    of_hubs -= less
     is_regular = invert(of_hubs.reshape((1, H, H)))
     return is_regular, factors
+
+
+def _gather(through_MNB: Floats, b_NB: Floats, hub: Ints, found_H: Floats) -> None:
+    M, N, B = through_MNB.shape
+    for m in range(M):
+        for b in range(B):
+            sum_ = 0.0
+            for n in range(N):
+                sum_ += through_MNB[m, n, b] * b_NB[n, b]
+            found_H[hub[m * B + b]] += sum_
+
+
+@compiled_as(_gather)
+def gather(through_MNB: Floats, b_NB: Floats, hub: Ints, found_H: Floats) -> None:
+    """What the right-hand sides of blocks bring to hubs is added to what was found."""
+    np.add.at(found_H, hub, times(through_MNB.transpose(1, 0, 2), b_NB).ravel())
+
+
+def _spread(ways_KNB: Floats, b_NB: Floats, hub: Ints, x_H: Floats) -> Floats:
+    (K, N, B), found_NB = ways_KNB.shape, np.zeros(b_NB.shape)
+    for n in range(N):
+        for k in range(N):
+            for b in range(B):
+                found_NB[n, b] += ways_KNB[k, n, b] * b_NB[k, b]
+        for m in range(K - N):
+            for b in range(B):
+                found_NB[n, b] += ways_KNB[N + m, n, b] * x_H[hub[m * B + b]]
+    return found_NB
+
+
+@compiled_as(_spread)
+def spread(ways_KNB: Floats, b_NB: Floats, hub: Ints, x_H: Floats) -> Floats:
+    """The unknowns of blocks, from their right-hand sides and the hubs that they meet."""
+    both = np.concatenate((b_NB.ravel(), x_H[hub]))
+    return times(ways_KNB, both.reshape((-1, b_NB.shape[1])))
 
 
 @compiled
 def solution(arrow: Arrow, factors: Factors, b_U: Floats) -> Floats:
     """What solves it for a right-hand side."""
-    x_U, b, met, H = np.empty(len(b_U)), b_U[arrow.at], np.empty(len(arrow.hub)), len(arrow.hubs)
-    n, m, w = 0, 0, 0
+    x_U, b, H = np.empty(len(b_U)), b_U[arrow.at], len(arrow.hubs)
+    found_H, n, m, w = np.zeros(H), 0, 0, 0
     for B, N, M in arrow.shape_S3:
         if M:
             through_MNB = factors.ways[w + B * N * N : w + B * N * (N + M)].reshape((M, N, B))
-            met[m : m + B * M] = times(through_MNB.transpose(1, 0, 2), b[n : n + B * N].reshape((N, B))).ravel()
+            gather(through_MNB, b[n : n + B * N].reshape((N, B)), arrow.hub[m : m + B * M], found_H)
         n, m, w = n + B * N, m + B * M, w + B * N * (N + M)
-    x_H = b_U[arrow.hubs]
-    if m:
-        x_H += np.bincount(arrow.hub, met, H)
+    x_H = b_U[arrow.hubs] + found_H
     if H:
         x_H = times(factors.hubs_HH1, x_H.reshape((H, 1))).ravel()
         x_U[arrow.hubs] = x_H
-    met, n, m, w = x_H[arrow.hub], 0, 0, 0
+    n, m, w = 0, 0, 0
     for B, N, M in arrow.shape_S3:
         ways_KNB = factors.ways[w : w + B * N * (N + M)].reshape((N + M, N, B))
-        both = np.concatenate((b[n : n + B * N], met[m : m + B * M]))
-        b[n : n + B * N] = times(ways_KNB, both.reshape((N + M, B))).ravel()
+        b_NB = b[n : n + B * N].reshape((N, B))
+        b[n : n + B * N] = spread(ways_KNB, b_NB, arrow.hub[m : m + B * M], x_H).ravel()
         n, m, w = n + B * N, m + B * M, w + B * N * (N + M)
     x_U[arrow.at] = b
     return x_U
@@ -439,7 +488,11 @@ def solution(arrow: Arrow, factors: Factors, b_U: Floats) -> Floats:
 
 
 class Pattern(NamedTuple):
-    """Where the equations have which entries of G; bounds and rows that are kept, by row."""
+    """Where the equations have which entries of G; bounds and rows that are kept, by row.
+
+    Their own entries, ``row_F`` and ``column_F``, are those below the diagonal, column by column: first those of
+    rows alone, then the sums of those in cones. Entries of the diagonal come after them, by unknown.
+    """
 
     V: int
     bound: Ints
@@ -464,6 +517,7 @@ class Equations(NamedTuple):
     W: Scaling
     of_bound: Floats
     value_F: Floats
+    diagonal_U: Floats
     factors: Factors
 
 
@@ -479,9 +533,8 @@ def equations(at: Pattern, G_E: Floats, W: Scaling) -> tuple[bool, Equations]:
     if len(of_bound):
         bounds_V += np.bincount(at.bounded, of_bound * of_bound, at.V)
     corner = np.full(len(at.kept), -1.0)
-    value_F = np.concatenate((value, value, bounds_V, corner))
-    is_regular, factors = factored(at.arrow, np.concatenate((value, value, bounds_V + REGULAR, corner)))
-    return is_regular, Equations(at, W, of_bound, value_F, factors)
+    is_regular, factors = factored(at.arrow, np.concatenate((value, bounds_V + REGULAR, corner)))
+    return is_regular, Equations(at, W, of_bound, value, np.concatenate((bounds_V, corner)), factors)
 
 
 @compiled
@@ -516,11 +569,29 @@ def refined(by: Equations, b: Floats) -> Floats:
     return v
 
 
-@compiled
+def _missing(by: Equations, v_U: Floats, b_U: Floats) -> Floats:
+    row_F, column_F, value_F = by.pattern.row_F, by.pattern.column_F, by.value_F
+    found_U, sum_, column = np.zeros(len(b_U)), 0.0, 0
+    for f in range(len(value_F)):
+        if column_F[f] != column:
+            found_U[column] = sum_
+            column = column_F[f]
+            sum_ = found_U[column]
+        found_U[row_F[f]] += value_F[f] * v_U[column]
+        sum_ += value_F[f] * v_U[row_F[f]]
+    found_U[column] = sum_
+    for u in range(len(b_U)):
+        found_U[u] = b_U[u] - (found_U[u] + by.diagonal_U[u] * v_U[u])
+    return found_U
+
+
+@compiled_as(_missing)
 def missing(by: Equations, v_U: Floats, b_U: Floats) -> Floats:
     """What the equations miss of the right-hand side."""
-    at = by.pattern
-    return b_U - np.bincount(at.row_F, by.value_F * v_U[at.column_F], len(b_U))
+    row_F, column_F, U = by.pattern.row_F, by.pattern.column_F, len(b_U)
+    below_U = np.bincount(row_F, by.value_F * v_U[column_F], U)
+    above_U = np.bincount(column_F, by.value_F * v_U[row_F], U)
+    return np.asarray(b_U - (below_U + above_U + by.diagonal_U * v_U))
 
 
 # -- steps ------------------------------------------------------------------------------------------------------

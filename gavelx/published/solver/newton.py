@@ -39,19 +39,23 @@ def _found(indptr: Ints, column_E: Ints, V: int, nonnegative: int) -> Pattern:
     bound, kept = np.flatnonzero(is_bound_L), np.flatnonzero(~is_bound_L)
     bound_E = indptr[bound]
     alone_E = np.flatnonzero(~is_bound_L[row_E] & (row_E < nonnegative))
+    alone_E = alone_E[np.argsort(column_E[alone_E], kind="stable")]
     row_of = row_E[alone_E]
     together_E = np.flatnonzero(row_E >= nonnegative)
     third, row_3E, cones = np.arange(3), row_E[together_E], (len(entries_L) - nonnegative) // 3
     cone_3E = (row_3E - nonnegative) // 3
     of_cone = nonnegative + cone_3E * 3
-    place = ((of_cone + third[:, None]) * V + column_E[together_E]).ravel()
+    place = (column_E[together_E] * len(entries_L) + of_cone + third[:, None]).ravel()
     found, sum_M = np.unique(place, return_inverse=True)
     factor_M = ((third[:, None] * 3 + row_3E - of_cone) * cones + cone_3E).ravel()
     unknown_L = np.cumsum(~is_bound_L) - 1 + V
-    row = unknown_L[np.concatenate([row_of, found // V])]
-    column = np.concatenate([column_E[alone_E], found % V])
-    corner = np.arange(V + len(kept))
-    row_F, column_F = np.concatenate([row, column, corner]), np.concatenate([column, row, corner])
+    row_F = unknown_L[np.concatenate([row_of, found % len(entries_L)])]
+    column_F = np.concatenate([column_E[alone_E], found // len(entries_L)])
+    below, diagonal = np.arange(len(row_F)), np.arange(V + len(kept))
+    row, column = np.concatenate([row_F, column_F, diagonal]), np.concatenate([column_F, row_F, diagonal])
+    arrow = arrow_of(row, column, len(diagonal))
+    value = np.concatenate([below, below, len(below) + diagonal])
+    inner, border, among = value[arrow.inner], value[arrow.border], value[arrow.among]
     return Pattern(
         V,
         bound,
@@ -66,5 +70,5 @@ def _found(indptr: Ints, column_E: Ints, V: int, nonnegative: int) -> Pattern:
         len(found),
         row_F,
         column_F,
-        arrow_of(row_F, column_F, len(corner)),
+        arrow._replace(inner=inner, border=border, among=among),
     )
