@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from gavelx.published.solver.kernel import Arrow
+from gavelx.published.solver.kernel import IS_COMPILED, Arrow, kept
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 LARGEST = 64
 """Unknowns that a block has at most."""
 
@@ -44,10 +45,8 @@ def _block_of(row_E: Ints, column_E: Ints, unknowns: int) -> Ints:
     @cache
     def apart(most: int) -> Ints:
         """The parts that are left without those that meet more than so many."""
-        free_E, is_hub_U = (meets_U[row_E] <= most) & (meets_U[column_E] <= most), meets_U > most
-        ones = np.ones(np.count_nonzero(free_E), dtype=np.int8)
-        graph = sparse.coo_array((ones, (row_E[free_E], column_E[free_E])), shape=(unknowns, unknowns))
-        return np.where(is_hub_U, -1, connected_components(graph, directed=False)[1])
+        is_hub_U = meets_U > most
+        return np.where(is_hub_U, -1, parts(row_E, column_E, is_hub_U))
 
     def fits(most: int) -> bool:
         return bool(np.bincount(apart(most) + 1)[1:].max(initial=0) <= LARGEST)
@@ -57,6 +56,36 @@ def _block_of(row_E: Ints, column_E: Ints, unknowns: int) -> Ints:
     inside = block_U >= 0
     block_U[inside] = np.unique(block_U[inside], return_inverse=True)[1]
     return block_U
+
+
+@kept
+def _joined(row_E: Ints, column_E: Ints, is_hub_U: Bools) -> Ints:
+    first_U = np.arange(len(is_hub_U))  # an unknown before it in its part; none before the first one
+    for e in range(len(row_E)):
+        u, v = row_E[e], column_E[e]
+        if not (is_hub_U[u] or is_hub_U[v]):
+            while first_U[u] != u:
+                u = first_U[u]
+            while first_U[v] != v:
+                v = first_U[v]
+            first_U[max(u, v)] = first_U[row_E[e]] = first_U[column_E[e]] = min(u, v)
+    number = 0
+    for u in range(len(first_U)):
+        if first_U[u] == u:
+            first_U[u], number = number, number + 1
+        else:
+            first_U[u] = first_U[first_U[u]]
+    return first_U
+
+
+def parts(row_E: Ints, column_E: Ints, is_hub_U: Bools) -> Ints:
+    """The part of each unknown: those that hang together without hubs, in order of their first unknowns."""
+    if IS_COMPILED:
+        return _joined(row_E, column_E, is_hub_U)
+    free_E, U = ~(is_hub_U[row_E] | is_hub_U[column_E]), len(is_hub_U)
+    ones = np.ones(np.count_nonzero(free_E), dtype=np.int8)
+    graph = sparse.coo_array((ones, (row_E[free_E], column_E[free_E])), shape=(U, U))
+    return np.asarray(connected_components(graph, directed=False)[1])
 
 
 def _blocks(row_E: Ints, column_E: Ints, block_U: Ints, hub_U: Ints) -> tuple[Ints, Iterator[Ints]]:

@@ -21,6 +21,7 @@ from gavelx.published.solver.kernel import (
     SINGULAR,
     Cones,
     Program,
+    equilibrated,
     first_point,
     next_point,
     norm,
@@ -32,8 +33,6 @@ from gavelx.solvers.program.settings import time_is_up
 
 Floats = NDArray[np.float64]
 STEPS = 100
-SCALINGS, TINY = 3, 1e-3
-"""How often rows and columns are scaled; those that are smaller are left as they are."""
 WHY_NOT = {GOES_ON: "iteration limit reached", SINGULAR: "a singular system", NO_INTERIOR: "no interior point"}
 
 
@@ -46,11 +45,14 @@ def embedded_program(
     Returns v and the multipliers of the rows. Raises :class:`UnsolvedError`.
     """
     cones = Cones(len(limit_L) - 3 * second_order, second_order)
-    G, row_L, column_V = _equilibrated(matrix_LV, cones)
+    G = matrix_LV.copy()
+    G.sum_duplicates()
+    G.eliminate_zeros()
     row_E, column_E = np.arange(len(limit_L)).repeat(np.diff(G.indptr)), G.indices.astype(np.int64)
+    G_E, row_L, column_V = equilibrated(row_E, column_E, G.data, len(cost_V), cones)
     c, h = cost_V / column_V, limit_L / row_L
     sizes = max(1.0, norm(c)), max(1.0, norm(h))
-    program = Program(c, h, *sizes, G.data, row_E, column_E, cones, pattern_of(G, cones))
+    program = Program(c, h, *sizes, G_E, row_E, column_E, cones, pattern_of(G, cones))
     state, point = first_point(program)
     for _ in range(STEPS):
         if state == GOES_ON:
@@ -60,28 +62,3 @@ def embedded_program(
     if state == DONE:
         return point.x / (point.tau * column_V), point.z / (point.tau * row_L)
     raise UnsolvedError(WHY_NOT[state])
-
-
-def _equilibrated(matrix_LV: sparse.csr_array, cones: Cones) -> tuple[sparse.csr_array, Floats, Floats]:
-    """The matrix with rows and columns of about the same size, and what they were divided by."""
-    G = matrix_LV.copy()
-    G.sum_duplicates()
-    G.eliminate_zeros()
-    entries = np.arange(G.shape[0]).repeat(np.diff(G.indptr)), G.indices
-    by = [np.ones(n) for n in G.shape]
-    for _ in range(SCALINGS):
-        size_E = abs(G.data)
-        for k, at_E in enumerate(entries):
-            size = np.zeros(G.shape[k])
-            np.maximum.at(size, at_E, size_E)
-            size = np.sqrt(size if k else _alike(cones, size))
-            size[size < TINY] = 1.0
-            G.data *= (1.0 / size)[at_E]
-            by[k] *= size
-    return G, *by
-
-
-def _alike(cones: Cones, size_L: Floats) -> Floats:
-    """One size for all rows of a cone: their sum."""
-    size_N, size_K3 = np.split(size_L, [cones.nonnegative])
-    return np.concatenate([size_N, size_K3.reshape(-1, 3).sum(axis=1).repeat(3)])

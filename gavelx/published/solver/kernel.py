@@ -38,6 +38,8 @@ INSIDE, LEAST_STEP, LONGEST_STEP = 0.99, 1e-6, 0.999
 LEAST_CENTRING = 1e-4
 REGULAR, REFINED, ROUNDING = 7e-8, 9, 1e-14
 """What makes the equations regular, how often their solution is refined at most, and where that ends."""
+SCALINGS, TINY = 3, 1e-3
+"""How often rows and columns are scaled; those that are smaller are left as they are."""
 GOES_ON, DONE, SINGULAR, NO_INTERIOR = range(4)
 HALF = math.sqrt(0.5)
 
@@ -592,6 +594,45 @@ def missing(by: Equations, v_U: Floats, b_U: Floats) -> Floats:
     below_U = np.bincount(row_F, by.value_F * v_U[column_F], U)
     above_U = np.bincount(column_F, by.value_F * v_U[row_F], U)
     return np.asarray(b_U - (below_U + above_U + by.diagonal_U * v_U))
+
+
+# -- scaling of rows and columns ---------------------------------------------------------------------------------
+
+
+def _largest(at_E: Ints, size_E: Floats, length: int) -> Floats:
+    found = np.zeros(length)
+    for e in range(len(at_E)):
+        found[at_E[e]] = max(found[at_E[e]], size_E[e])
+    return found
+
+
+@compiled_as(_largest)
+def largest(at_E: Ints, size_E: Floats, length: int) -> Floats:
+    """The largest at each place, 0 of none."""
+    found = np.zeros(length)
+    np.maximum.at(found, at_E, size_E)
+    return found
+
+
+@kept
+def equilibrated(
+    row_E: Ints, column_E: Ints, value_E: Floats, V: int, cones: Cones
+) -> tuple[Floats, Floats, Floats]:
+    """Entries of rows and columns of about the same size, and what rows and columns were divided by.
+
+    All rows of a cone have one size: their sum.
+    """
+    N, row_L, column_V = cones.nonnegative, np.ones(cones.nonnegative + 3 * cones.second_order), np.ones(V)
+    for _ in range(SCALINGS):
+        size_E = np.abs(value_E)
+        size_L, size_V = largest(row_E, size_E, len(row_L)), np.sqrt(largest(column_E, size_E, V))
+        of_cone = size_L[N::3] + size_L[N + 1 :: 3] + size_L[N + 2 :: 3]
+        size_L[N::3], size_L[N + 1 :: 3], size_L[N + 2 :: 3] = of_cone, of_cone, of_cone
+        size_L = np.sqrt(size_L)
+        size_L[size_L < TINY], size_V[size_V < TINY] = 1.0, 1.0
+        value_E = value_E * (1.0 / size_L)[row_E] * (1.0 / size_V)[column_E]
+        row_L, column_V = row_L * size_L, column_V * size_V
+    return value_E, row_L, column_V
 
 
 # -- steps ------------------------------------------------------------------------------------------------------
