@@ -59,7 +59,8 @@ def _block_of(row_E: Ints, column_E: Ints, unknowns: int) -> Ints:
 
 
 @kept
-def _joined(row_E: Ints, column_E: Ints, is_hub_U: Bools) -> Ints:
+def joined(row_E: Ints, column_E: Ints, is_hub_U: Bools) -> Ints:
+    """As `parts`, in loops."""
     first_U = np.arange(len(is_hub_U))  # an unknown before it in its part; none before the first one
     for e in range(len(row_E)):
         u, v = row_E[e], column_E[e]
@@ -81,7 +82,7 @@ def _joined(row_E: Ints, column_E: Ints, is_hub_U: Bools) -> Ints:
 def parts(row_E: Ints, column_E: Ints, is_hub_U: Bools) -> Ints:
     """The part of each unknown: those that hang together without hubs, in order of their first unknowns."""
     if IS_COMPILED:
-        return _joined(row_E, column_E, is_hub_U)
+        return joined(row_E, column_E, is_hub_U)
     free_E, U = ~(is_hub_U[row_E] | is_hub_U[column_E]), len(is_hub_U)
     ones = np.ones(np.count_nonzero(free_E), dtype=np.int8)
     graph = sparse.coo_array((ones, (row_E[free_E], column_E[free_E])), shape=(U, U))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from gavelx.published.solver.arrow import LARGEST, arrow_of
+from gavelx.published.solver.arrow import LARGEST, arrow_of, joined, parts
 from gavelx.published.solver.kernel import Arrow, factored, solution
 
 BLOCKS = st.lists(st.integers(1, 6), min_size=0, max_size=30)
@@ -80,3 +80,10 @@ def test_a_singular_system_is_not_solved(where: str) -> None:
         matrix[np.ix_([some, other], [some, other])] = 1.0
     with pytest.raises(AssertionError):
         solver_of(matrix)
+
+
+@given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=30), st.sets(st.integers(0, 19)))
+def test_parts_are_those_that_scipy_finds(pairs: list[tuple[int, int]], hubs: set[int]) -> None:
+    u, v = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    is_hub_U = np.isin(np.arange(20), list(hubs))
+    assert joined(u, v, is_hub_U).tolist() == parts(u, v, is_hub_U).tolist()
