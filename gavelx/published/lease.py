@@ -15,10 +15,7 @@ class Chosen(NamedTuple):
     partner: int
     type: int
     number: int  # among the ways to run
-
-    @property
-    def members(self) -> tuple[int, ...]:
-        return (self.job,) if self.partner == ALONE else (self.job, self.partner)
+    members: tuple[int, ...]
 
 
 @dataclass(slots=True)

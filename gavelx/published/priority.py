@@ -110,12 +110,12 @@ class Priority:
         self._all_received_s_A[:] = max(1, jobs) * self._first_s
 
     def order(self, allocated_J: Bools) -> Ints:
-        """All ways, the first one to be served first; equal ones as they came."""
+        """All ways, type by type, the first one to be served first; equal ones as they came."""
         ways = self.ways
         part = ways.received_s / self._all_received_s_A[ways.type]
         ratio = ways.share / np.where(part > 0, part, NO_TIME)
         first = np.where(allocated_J[ways.job] & (ways.share > 0), ratio, 0.0)
-        return np.lexsort([-ways.share, -ways.owed_s, -first])
+        return np.lexsort([-ways.share, -ways.owed_s, -first, ways.type])
 
     def staying_J(self, jobs: int) -> Ints:
         """The type on which each job has all its time, so that it stays there; ``WAITING`` for the others."""

@@ -216,7 +216,7 @@ class PublishedRun:
             n, type_ = np.nonzero(self._table.throughput[new] > 0)
             self._priority.admit(new[n], type_, self._table.scale_factor[new[n]])
             self._live = np.concatenate([self._live, new])
-            self._stale = True
+            self._stale, self._settled = True, False
 
     def _ask(self, allocate: Callable[[Snapshot], Allocation]) -> None:
         """The policy promises anew; where there are no jobs that only takes up its turn (a slip, kept)."""
@@ -266,12 +266,11 @@ class PublishedRun:
         for run, chosen in self._round:
             if not run.began:
                 continue
-            j = run.row
+            j, seconds = run.row, min(now_s, run.end_s) - run.since_s
+            run.since_s = now_s
             if self._held.get(j) is run:
                 table.steps_done[j] = run.steps_at(now_s)
                 self._save(j, run.saved_at(now_s))
-            seconds = min(now_s, run.end_s) - run.since_s
-            run.since_s = now_s
             part = self._price_part(chosen)
             usd = seconds * part * self._usd_per_s_A[run.type] * run.job.scale_factor if seconds else 0.0
             received.append(
@@ -295,7 +294,8 @@ class PublishedRun:
             self.rounds += 1
             self._order.next(shuffled=not self._execution.knows_types)  # it draws as in any round
             return max(0.0, *[self._goes_on(run, way) for run, way in self._in_order])
-        chosen = [way for way in self._chosen() if self._table.allocated[way.job]]
+        found = self._chosen()
+        chosen = [way for way in found if self._table.allocated[way.job]]
         way_of = {member: way for way in chosen for member in way.members}
         stays = self._stays(chosen)
         for run in [run for j, run in self._held.items() if j not in stays]:
@@ -303,25 +303,33 @@ class PublishedRun:
         longest_s, width_J = 0.0, self._table.scale_factor
         for j in sorted(stays):
             longest_s = max(longest_s, self._goes_on(self._held[j], way_of[j]))
-        for way in sorted(chosen, key=lambda way: -int(width_J[way.job])):
+        begin = [way for way in chosen if not stays.issuperset(way.members)]
+        for way in sorted(begin, key=lambda way: -int(width_J[way.job])):
             beside = next((self._held[m].lease.devices for m in way.members if m in self._held), None)
-            new = [m for m in way.members if m not in self._held]
-            if new:
-                name = self._types[way.type]
-                devices = beside or self._free[name].take(int(width_J[way.job]))
-                longest_s = max(longest_s, *(self._launch(m, way, devices) for m in new))
+            devices = beside or self._free[self._types[way.type]].take(int(width_J[way.job]))
+            for m in way.members:
+                if m not in self._held:
+                    longest_s = max(longest_s, self._launch(m, way, devices))
         self._round = [(run, way_of[j]) for j, run in self._held.items()]
-        self._settled = bool(self._held) and self._all_run(chosen)
+        self._settled = bool(self._held) and (self._all_find_room(found) if self._may_fill() else self._all_run(chosen))
         self._in_order = sorted(self._round, key=lambda lease: lease[0].row) if self._settled else []
         self.rounds += bool(self._held)
         return longest_s
 
     def _all_run(self, chosen: Sequence[Chosen]) -> bool:
-        """Whether every way with a share is chosen and no other may be, so that the order does not matter."""
-        if self._may_fill():
-            return False
+        """Whether every way with a share is chosen, where no other may be, so that the order does not matter."""
         ways = self._priority.ways
         return len(chosen) == np.count_nonzero(self._table.allocated[ways.job] & (ways.share > 0))
+
+    def _all_find_room(self, found: Sequence[Chosen]) -> bool:
+        """Whether every job is on the first type on which it can run, so that the order does not matter."""
+        ways = self._priority.ways
+        if not self._execution.knows_types or len(found) < len(self._live) or (ways.partner != ALONE).any():
+            return False
+        place_A = np.argsort(self._order.next(shuffled=False))
+        first_J = np.full(len(self.submitted), len(place_A))
+        np.minimum.at(first_J, ways.job, place_A[ways.type])
+        return all(place_A[way.type] == first_J[way.job] for way in found)
 
     def _may_fill(self) -> bool:
         """Whether ways without a share take part."""
@@ -332,36 +340,43 @@ class PublishedRun:
         ways, order = self._priority.ways, self._priority.order(self._table.allocated)
         if not self._may_fill():
             order = order[ways.share[order] > 0]
+        start_A = np.searchsorted(ways.type[order], np.arange(len(self._types) + 1)).tolist()
         chosen, taken = list[Chosen](), set[int]()
         for a in self._order.next(shuffled=not self._execution.knows_types):
-            self._fill(a, order[ways.type[order] == a], chosen, taken)
+            self._fill(a, order[start_A[a] : start_A[a + 1]], chosen, taken)
         return chosen
 
     def _fill(self, a: int, order: Ints, chosen: list[Chosen], taken: set[int]) -> None:
         """Take ways of a type in this order until no device is left; seldom many more than there are devices."""
-        ways, width_J, left = self._priority.ways, self._table.scale_factor, self._devices_A[self._types[a]]
+        ways, left = self._priority.ways, self._devices_A[self._types[a]]
         size = 2 * left + CHUNK
         for start in range(0, len(order) if left else 0, size):
             part = order[start : start + size]
-            columns = (ways.job[part], ways.partner[part], part, width_J[ways.job[part]])
+            columns = (ways.job[part], ways.partner[part], part, ways.devices[part])
             for j, k, v, width in zip(*(column.tolist() for column in columns), strict=True):
                 if width <= left and j not in taken and k not in taken:
-                    chosen.append(Chosen(j, k, a, v))
-                    taken.update(chosen[-1].members)
+                    members = (j,) if k == ALONE else (j, k)
+                    chosen.append(Chosen(j, k, a, v, members))
+                    taken.update(members)
                     left -= width
                     if not left:
                         return
 
     def _stays(self, chosen: Sequence[Chosen]) -> set[int]:
         """Rows that keep their devices. Of a pair that ran apart, one member stays and the other comes to it."""
-        claimed, stays = set[tuple[Device, ...]](), set[int]()
+        held, claimed, stays = self._held, set[tuple[Device, ...]](), set[int]()
         for way in chosen:
-            here = [m for m in way.members if m in self._held and self._held[m].type == way.type]
-            devices = [self._held[m].lease.devices for m in here]
-            host = next((d for d in devices if d not in claimed), None)
-            if host is not None:
-                claimed.add(host)
-                stays.update(m for m, d in zip(here, devices, strict=True) if d == host)
+            host: tuple[Device, ...] | None = None
+            for m in way.members:
+                run = held.get(m)
+                if run is None or run.type != way.type:
+                    continue
+                devices = run.lease.devices
+                if host is None and devices not in claimed:
+                    host = devices
+                    claimed.add(host)
+                if devices == host:
+                    stays.add(m)
         return stays
 
     def _goes_on(self, run: RoundRun, way: Chosen) -> float:
