@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.published.solver.kernel import (
+    AT_ONCE,
     DONE,
     GOES_ON,
     NO_INTERIOR,
@@ -23,8 +24,8 @@ from gavelx.published.solver.kernel import (
     Program,
     equilibrated,
     first_point,
-    next_point,
     norm,
+    some_steps,
 )
 from gavelx.published.solver.newton import pattern_of
 from gavelx.published.solver.one_thread import one_thread
@@ -54,11 +55,11 @@ def embedded_program(
     sizes = max(1.0, norm(c)), max(1.0, norm(h))
     program = Program(c, h, *sizes, G_E, row_E, column_E, cones, pattern_of(G, cones))
     state, point = first_point(program)
-    for _ in range(STEPS):
+    for _ in range(0, STEPS, AT_ONCE):
         if state == GOES_ON:
             if time_is_up():
                 raise UnsolvedError(OUT_OF_TIME)
-            state, point = next_point(program, point)
+            state, point = some_steps(program, point)
     if state == DONE:
         return point.x / (point.tau * column_V), point.z / (point.tau * row_L)
     raise UnsolvedError(WHY_NOT[state])

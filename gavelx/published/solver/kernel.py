@@ -38,6 +38,8 @@ INSIDE, LEAST_STEP, LONGEST_STEP = 0.99, 1e-6, 0.999
 LEAST_CENTRING = 1e-4
 REGULAR, REFINED, ROUNDING = 7e-8, 9, 1e-14
 """What makes the equations regular, how often their solution is refined at most, and where that ends."""
+AT_ONCE = 10
+"""Steps that are taken without a look at the clock."""
 SCALINGS, TINY = 3, 1e-3
 """How often rows and columns are scaled; those that are smaller are left as they are."""
 GOES_ON, DONE, SINGULAR, NO_INTERIOR = range(4)
@@ -83,12 +85,16 @@ def norm(v: Floats) -> float:
 
 def _times(of_KNB: Floats, v_KB: Floats) -> Floats:
     K, N, B = of_KNB.shape
-    found_NB = np.zeros((N, B))
+    of_KE, found_E = of_KNB.reshape((K, N * B)), np.zeros(N * B)
     for k in range(K):
-        for n in range(N):
-            for b in range(B):
-                found_NB[n, b] += of_KNB[k, n, b] * v_KB[k, b]
-    return found_NB
+        if B == 1:  # a single loop is quicker by far
+            for n in range(N):
+                found_E[n] += of_KE[k, n] * v_KB[k, 0]
+        else:
+            for n in range(N):
+                for b in range(B):
+                    found_E[n * B + b] += of_KE[k, n * B + b] * v_KB[k, b]
+    return found_E.reshape((N, B))
 
 
 @compiled_as(_times)
@@ -123,7 +129,7 @@ def product(of_MKB: Floats, by_KNB: Floats) -> Floats:
 
 def _invert(block_BNN: Floats) -> bool:
     B, N, _ = block_BNN.shape
-    place_N = np.empty(N, dtype=np.int64)
+    place_N, row_N = np.empty(N, dtype=np.int64), np.empty(N)
     for b in range(B):
         block_NN = block_BNN[b]
         for n in range(N):
@@ -140,11 +146,12 @@ def _invert(block_BNN: Floats) -> bool:
             block_NN[n, n] = 1.0
             for k in range(N):
                 block_NN[n, k] /= pivot
+                row_N[k] = block_NN[n, k]
             for k in range(N):
                 if k != n:
                     factor, block_NN[k, n] = block_NN[k, n], 0.0
                     for m in range(N):
-                        block_NN[k, m] -= factor * block_NN[n, m]
+                        block_NN[k, m] -= factor * row_N[m]
         for n in range(N - 1, -1, -1):
             place = place_N[n]
             for k in range(N):
@@ -444,11 +451,8 @@ def gather(through_MNB: Floats, b_NB: Floats, hub: Ints, found_H: Floats) -> Non
 
 
 def _spread(ways_KNB: Floats, b_NB: Floats, hub: Ints, x_H: Floats) -> Floats:
-    (K, N, B), found_NB = ways_KNB.shape, np.zeros(b_NB.shape)
+    (K, N, B), found_NB = ways_KNB.shape, times(ways_KNB[: b_NB.shape[0]], b_NB)
     for n in range(N):
-        for k in range(N):
-            for b in range(B):
-                found_NB[n, b] += ways_KNB[k, n, b] * b_NB[k, b]
         for m in range(K - N):
             for b in range(B):
                 found_NB[n, b] += ways_KNB[N + m, n, b] * x_H[hub[m * B + b]]
@@ -694,7 +698,7 @@ def _step(  # noqa: PLR0917
     return min(max(far, LEAST_STEP), LONGEST_STEP)
 
 
-@kept
+@compiled
 def next_point(program: Program, point: Point) -> tuple[int, Point]:
     """The point after one step, or the same if it is as good as can be."""
     c, h, size_c, size_h, G_E, row_E, column_E, cones, pattern = program
@@ -734,3 +738,13 @@ def next_point(program: Program, point: Point) -> tuple[int, Point]:
     tau, kappa = tau + step * dtau, kappa + step * dkappa
     is_inner = np.isfinite(x).all() and tau > TOLERANCE * kappa
     return GOES_ON if is_inner else NO_INTERIOR, Point(x, s, z, tau, kappa)
+
+
+@kept
+def some_steps(program: Program, point: Point) -> tuple[int, Point]:
+    """The point after so many steps as are taken at once, or after the last one."""
+    state = GOES_ON
+    for _ in range(AT_ONCE):
+        if state == GOES_ON:
+            state, point = next_point(program, point)
+    return state, point
