@@ -311,7 +311,8 @@ class PublishedRun:
                 if m not in self._held:
                     longest_s = max(longest_s, self._launch(m, way, devices))
         self._round = [(run, way_of[j]) for j, run in self._held.items()]
-        self._settled = bool(self._held) and (self._all_find_room(found) if self._may_fill() else self._all_run(chosen))
+        settled = self._all_find_room(found) if self._may_fill() else self._all_run(chosen)
+        self._settled = bool(self._held) and settled
         self._in_order = sorted(self._round, key=lambda lease: lease[0].row) if self._settled else []
         self.rounds += bool(self._held)
         return longest_s

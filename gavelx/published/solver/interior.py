@@ -40,14 +40,21 @@ def solve_interior(statement: Statement | RatioStatement) -> Answer:
     if isinstance(statement, RatioStatement):
         return _ratio(statement)
     rows = Rows(statement, no_classes(statement.snapshot.configurations))
-    matrix_KV, limit_K, multiplier_of = _inequalities(rows)
+    matrix_KV, limit_K, at, sign = _inequalities(rows)
     used_V = _used(statement.snapshot, len(rows.level_weight))
     matrix_KU = _columns(matrix_KV, used_V)
-    counts_K = np.flatnonzero(abs(matrix_KU).sum(axis=1))
+    row_E = np.arange(len(limit_K)).repeat(np.diff(matrix_KU.indptr))
+    counts_K = np.flatnonzero(np.bincount(row_E, np.abs(matrix_KU.data), len(limit_K)))
     if not len(counts_K):
         raise UnsolvedError("no job can run")
-    value_V, dual = embedded_program(-rows.objective_V[used_V], matrix_KU[counts_K], limit_K[counts_K])
-    bound, marginal_A = rows.bound(multiplier_of[:, counts_K] @ dual) if rows.objective_V.any() else (None, None)
+    matrix_LU = _rows(matrix_KU, counts_K)
+    value_V, dual_L = embedded_program(-rows.objective_V[used_V], matrix_LU, limit_K[counts_K])
+    bound, marginal_A = None, None
+    if rows.objective_V.any():
+        dual_K = np.zeros(len(limit_K))
+        dual_K[counts_K] = dual_L
+        multiplier: Floats = np.bincount(at, sign * dual_K[: len(at)], len(rows.scale_K)).astype(float)
+        bound, marginal_A = rows.bound(multiplier)
     return Answer(_shares(rows, used_V, value_V), bound, marginal_A, rows.G, "embedding, interior")
 
 
@@ -60,7 +67,7 @@ def _ratio(statement: RatioStatement) -> Answer:
     nothing = Affine(sparse.csr_array((1, C)), np.zeros(1), "total")
     base = Statement(snapshot, (), nothing, statement.requirements, statement.text)
     rows = Rows(base, no_classes(snapshot.configurations))
-    matrix_KC, limit_K, _ = _inequalities(rows)
+    matrix_KC, limit_K, _, _ = _inequalities(rows)
     bottom, need_U = statement.denominator.of_rows(counts), parts.need_R[counts]
     of_cones_U3 = np.column_stack([bottom.constant_R, bottom.constant_R, np.full(U, 2.0)])
     limits = np.concatenate([limit_K, -parts.offset_R[counts], of_cones_U3.ravel()])
@@ -101,22 +108,27 @@ def _columns(matrix_LV: sparse.csr_array, used_V: Ints) -> sparse.csr_array:
     return matrix_LV if len(used_V) == matrix_LV.shape[1] else matrix_LV[:, used_V]
 
 
-def _inequalities(rows: Rows) -> tuple[sparse.csr_array, Floats, sparse.csr_array]:
-    """The linear rows as ``limit - matrix @ v >= 0``, and what makes their multipliers those of ``rows``.
+def _rows(matrix_KV: sparse.csr_array, at: Ints) -> sparse.csr_array:
+    """These rows; where it is all of them in their order, the matrix as it is."""
+    all_K = np.arange(matrix_KV.shape[0])
+    return matrix_KV if np.array_equal(at, all_K) else matrix_KV[at]
+
+
+def _inequalities(rows: Rows) -> tuple[sparse.csr_array, Floats, Ints, Floats]:
+    """The linear rows as ``limit - matrix @ v >= 0``: which of ``rows``, times what; after them shares >= 0.
 
     As they were stated: rows are scaled for a simplex solver, and this one starts elsewhere if they are.
     """
-    Z, (K, V) = rows.Z, rows.matrix_KV.shape
+    Z, V = rows.Z, rows.matrix_KV.shape[1]
     has_upper, has_lower = (np.flatnonzero(np.isfinite(side_K)) for side_K in (rows.upper_K, rows.lower_K))
     at = np.concatenate([has_upper, has_lower])
     sign = np.concatenate([np.ones(len(has_upper)), -np.ones(len(has_lower))]) / rows.scale_K[at]
-    stated = rows.matrix_KV[at]
+    stated = _rows(rows.matrix_KV, at)
     value = np.concatenate([stated.data * sign.repeat(np.diff(stated.indptr)), np.full(Z, -1.0)])
     column, ends = np.concatenate([stated.indices, np.arange(Z)]), stated.nnz + np.arange(1, Z + 1)
     matrix_KV = sparse.csr_array((value, column, np.concatenate([stated.indptr, ends])), shape=(len(at) + Z, V))
     side = np.concatenate([rows.upper_K[has_upper], rows.lower_K[has_lower]])
-    back = sparse.csr_array((sign, (at, np.arange(len(at)))), shape=(K, len(at) + Z))
-    return matrix_KV, np.concatenate([sign * side, np.zeros(Z)]), back
+    return matrix_KV, np.concatenate([sign * side, np.zeros(Z)]), at, sign
 
 
 def _used(snapshot: Snapshot, others: int) -> Ints:
