@@ -67,7 +67,7 @@ class Configurations:
     def __post_init__(self) -> None:
         for name, value in (("spread_C", False), ("barred_C", False), ("batch_C", 0), ("own_C", True)):
             if not len(getattr(self, name)):
-                object.__setattr__(self, name, np.full(len(self), value))
+                object.__setattr__(self, name, np.broadcast_to(value, len(self)))  # takes no room
         if len(self.others_CA) != len(self):
             object.__setattr__(self, "others_CA", np.zeros((len(self), 0), dtype=np.int64))
         for array in (
@@ -94,15 +94,16 @@ class Configurations:
 
         ``throughput_JA`` is in steps/s, NaN if unknown; with ``spread`` it holds over several servers.
         """
-        job_C, accelerator_C = np.nonzero(~np.isnan(throughput_JA))
+        cell_C = np.flatnonzero(~np.isnan(throughput_JA))
+        job_C, accelerator_C = np.divmod(cell_C, max(1, throughput_JA.shape[1]))
         return Configurations(
             shape=(throughput_JA.shape[0], throughput_JA.shape[1]),
             accelerator_C=accelerator_C,
             devices_C=np.asarray(scale_factor_J, dtype=np.int64)[job_C],
             job_M=job_C,
             configuration_M=np.arange(len(job_C)),
-            throughput_M=throughput_JA[job_C, accelerator_C],
-            spread_C=np.full(len(job_C), spread),
+            throughput_M=throughput_JA.ravel()[cell_C],
+            spread_C=np.broadcast_to(spread, len(job_C)),
             kind_J=kind_J,
         )
 
@@ -414,6 +415,8 @@ def joined(tables: Sequence[Configurations]) -> Configurations:
 
     The kinds of the first table hold for all. If one table has ranges, the others get ranges of width 0.
     """
+    if len(tables) == 1:
+        return tables[0]
     in_doubt = any(table.lower_M is not None for table in tables)
     first_C = np.cumsum([0, *(len(table) for table in tables[:-1])])
     return Configurations(

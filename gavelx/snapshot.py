@@ -86,12 +86,12 @@ class Snapshot:
         assert self.steps_left_J.shape == self.elapsed_s_J.shape == (J,)
         assert self.usd_per_hour_A.shape == (A,)
         if not len(self.running_J):
-            object.__setattr__(self, "running_J", np.full(J, WAITING))
+            object.__setattr__(self, "running_J", np.broadcast_to(WAITING, J))  # takes no room
         if not len(self.restart_s_J):
-            object.__setattr__(self, "restart_s_J", np.full(J, np.nan))
+            object.__setattr__(self, "restart_s_J", np.broadcast_to(np.nan, J))
         for name in ("equal_share_s_J", "spent_usd_J", "equal_share_usd_J", "held_s_J"):
             if not len(getattr(self, name)):
-                object.__setattr__(self, name, np.zeros(J))
+                object.__setattr__(self, name, np.broadcast_to(0.0, J))
         history = (
             self.steps_left_J,
             self.elapsed_s_J,
@@ -101,9 +101,9 @@ class Snapshot:
             self.held_s_J,
         )
         object.__setattr__(
-            self, "scale_factor_J", np.array([job.scale_factor for job in self.jobs], dtype=np.int64)
+            self, "scale_factor_J", np.fromiter((job.scale_factor for job in self.jobs), np.int64, J)
         )
-        object.__setattr__(self, "weight_J", np.array([job.weight for job in self.jobs], dtype=float))
+        object.__setattr__(self, "weight_J", np.fromiter((job.weight for job in self.jobs), float, J))
         for array in (*history, self.running_J, self.restart_s_J, self.scale_factor_J, self.weight_J):
             assert array.shape == (J,), array.shape
             array.setflags(write=False)

@@ -122,13 +122,13 @@ class Throughputs:
         self, jobs: Sequence[Job], accelerators: Sequence[str], consolidated: bool = True
     ) -> NDArray[np.float64]:
         """T_JA: steps/s of each job on each accelerator type; NaN if unknown."""
-        row_of: dict[tuple[str, int], list[float]] = {}
-        for job in jobs:
-            if (key := (job.job_type, job.scale_factor)) not in row_of:
-                speeds = (self.get(job.job_type, name, job.scale_factor, consolidated) for name in accelerators)
-                row_of[key] = [np.nan if speed is None else speed for speed in speeds]
-        rows = [row_of[job.job_type, job.scale_factor] for job in jobs]
-        return np.array(rows, dtype=float).reshape(len(jobs), len(accelerators))
+        number = dict[tuple[str, int], int]()
+        kind_J = np.fromiter(
+            (number.setdefault((job.job_type, job.scale_factor), len(number)) for job in jobs), np.int64, len(jobs)
+        )
+        speeds = [self.get(kind, name, width, consolidated) for kind, width in number for name in accelerators]
+        speed_KA = np.array(speeds, dtype=float).reshape(len(number), len(accelerators))  # None becomes NaN
+        return speed_KA[kind_J]
 
     def beside(self, job_types: Sequence[str], accelerators: Sequence[str]) -> NDArray[np.float64]:
         """Steps/s of a job of type t beside one of u on accelerator a (T x T x A); NaN if unknown."""

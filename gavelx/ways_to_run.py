@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.configurations import Configurations, joined
-from gavelx.elastic import DEVICES_MOST
+from gavelx.elastic import DEVICES_MOST, Elastic
 from gavelx.jobs import Job
 from gavelx.mixes import mixes as mixes_of
 from gavelx.mixes import speed_on
@@ -66,10 +66,10 @@ def _ways(
     sizes: bool,
 ) -> Configurations:
     """The configurations at the speeds of one table; in the sizes and mixes that are worth it by another."""
-    scale_J = np.array([job.scale_factor for job in jobs], dtype=np.int64)
-    kinds = [(job.job_type, job.scale_factor, job.elastic) for job in jobs]
-    number = {kind: k for k, kind in enumerate(dict.fromkeys(kinds))}
-    kind_J = np.array([number[kind] for kind in kinds], dtype=np.int64)
+    scale_J = np.fromiter((job.scale_factor for job in jobs), np.int64, len(jobs))
+    number = dict[tuple[str, int, Elastic | None], int]()
+    kinds = ((job.job_type, job.scale_factor, job.elastic) for job in jobs)
+    kind_J = np.fromiter((number.setdefault(kind, len(number)) for kind in kinds), np.int64, len(jobs))
     together_JA = throughputs.matrix(jobs, accelerators)
     if sizes := sizes and any(elastic is not None for _, _, elastic in number):
         tables = [_in_all_sizes(jobs, accelerators, throughputs, chosen_by, kind_J, most_A=most_A)]
