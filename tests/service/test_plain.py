@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gavelx.mechanism import leasing
+from gavelx.mechanism.commands import Launch
+from gavelx.mechanism.events import Wake
 from gavelx.service.state.plain import UnreadableError, from_plain, to_plain
 from gavelx.service.state.state import State
 from gavelx.service.store.configuration import Configuration
-from gavelx.service.store.records import Record, entry_of
+from gavelx.service.store.records import Entry, Record, entry_of
 from tests.service.written_log import figures, said, written
 
 LOG = written(seed=7)
@@ -50,6 +53,22 @@ def test_a_state_that_was_read_goes_on_as_the_one_that_was_written(part: float) 
     for entry in ENTRIES[number:]:
         assert said(read.apply(entry)) == said(state.apply(entry))
     assert figures(read) == figures(state)
+    assert to_plain(read) == to_plain(state)
+
+
+def test_a_plan_that_is_half_carried_out_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leasing, "PORTION", 1)
+    state, entries = fresh(), iter(ENTRIES)
+    while state.mechanism._chosen is None:
+        state.apply(next(entries))
+    read = from_plain(to_plain(state), like=fresh())
+    launched = 0
+    for _ in range(20):
+        commands = read.apply(Entry(Wake(state.now_s)))
+        assert said(commands) == said(state.apply(Entry(Wake(state.now_s))))
+        launched += sum(isinstance(command, Launch) for command in commands)
+    assert launched > 1
+    assert read.mechanism._chosen is None
     assert to_plain(read) == to_plain(state)
 
 
