@@ -171,3 +171,22 @@ def test_as_few_servers_of_unlike_sizes_as_can_hold_a_gang_are_together(width: i
     mechanism = full({50: 4}, {51: 2}, {52: 2})
     assert where_all_run(mechanism, width)[GANG] == servers
     assert not mechanism.live.spread.any()
+
+
+def test_jobs_that_made_room_for_one_gang_make_none_for_the_next() -> None:
+    mechanism = with_servers(4, 1, 1, 1, 1)
+    for job_id in range(8):
+        mechanism.handle(JobSubmitted(0.0, job(job_id)))
+    leases = {lease.job_id: lease for lease in launched(settle(mechanism, Wake(0.0), [1.0] * 8))}
+    together = [job_id for job_id, lease in leases.items() if lease.devices[0].server_id == 0]
+    left = together[1:]
+    for job_id in leases.keys() - set(left):
+        mechanism.handle(ended(350.0, leases[job_id], 1e6))
+    for job_id in (8, 9):
+        mechanism.handle(JobSubmitted(350.0, job(job_id, scale=2, kind="talker")))
+    commands = settle(mechanism, Wake(360.0), [1.0] * 5)
+    mechanism.validate()
+    assert sorted(stopped(commands)) == sorted(leases[job_id].id for job_id in left)
+    where = {lease.job_id: {device.server_id for device in lease.devices} for lease in launched(commands)}
+    assert (where[8], where[9]) == ({0}, {0})
+    assert sorted(where.keys() - {8, 9}) == sorted(left)
