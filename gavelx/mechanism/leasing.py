@@ -425,7 +425,7 @@ class Leasing:
         new_V[pair_V] |= waits_J[ways.partner[pair_V]]
         if not np.count_nonzero(new_V):
             return commands
-        queue = ways.take(new_V).one_by_one()
+        queue = (ways if new_V.all() else ways.take(new_V)).one_by_one()
         queue.sort(key=lambda way: -(way.devices + sum(way.others)))
         for way in queue:  # it grows: a job that makes room is narrower, and comes later
             if way.job in placed:  # with a new partner

@@ -158,7 +158,8 @@ class LiveJobs(Columns):
         if not len(self):
             return np.full(len(ids), -1)
         order = None if self._ids_rise else np.argsort(self.id)
-        found = np.minimum(self.id.searchsorted(ids, sorter=order), len(self) - 1)
+        found, by_id = np.empty(len(ids), dtype=np.int64), ids.argsort()  # one is found near the one before it
+        found[by_id] = np.minimum(self.id.searchsorted(ids[by_id], sorter=order), len(self) - 1)
         row = found if order is None else order[found]
         return np.where(self.id[row] == ids, row, -1)
 

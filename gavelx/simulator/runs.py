@@ -85,6 +85,8 @@ class Run:
 
 
 STRETCH = Struct("9d")
+AT_ONCE = 512
+"""So many stretches are turned into columns at once, as these are in the processor's nearest memory."""
 
 
 class Stretches:
@@ -116,8 +118,9 @@ class Stretches:
 
     def progress(self, time_s: float) -> Progress:
         """Of each lease, the steps done and those of them that are in a checkpoint: as in the methods of a run."""
-        rows = self._rows[: len(self._place)].T
-        now = rows.take(rows[0].argsort(), axis=1)
+        rows = self._rows[: len(self._place)]
+        rows = rows.take(rows[:, 0].argsort(), axis=0)
+        now = np.concatenate([rows[n : n + AT_ONCE].T for n in range(0, max(1, len(rows)), AT_ONCE)], axis=1)
         from_s, from_steps, until_step, steps_per_s, saved_steps, begin_s, every_s = now[2:]
         at_s = np.empty((2, now.shape[1]))  # now, and when the last checkpoint was written
         at_s[0] = time_s
