@@ -807,7 +807,7 @@ class Mechanism:
             told: dict[str, Any] = {**kinds, "devices_A": tuple(self.leasing.devices())}
             return ways_to_run(live.jobs, types, self.throughputs, **told)
         kind_J = (np.cumsum(np.bincount(live.kind) > 0) - 1)[live.kind]  # numbered without gaps
-        return Configurations.of_matrix(live.throughput.copy(), live.wanted_devices, kind_J=kind_J)
+        return Configurations.of_matrix(live.throughput, live.wanted_devices, kind_J=kind_J)
 
     def _holding_J(self) -> Ints:
         """The type that each job holds by promise; who only fills in holds nothing."""

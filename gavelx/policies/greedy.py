@@ -27,15 +27,14 @@ NEVER_S = 1e30
 
 def usable_throughput_JA(snapshot: Snapshot) -> Floats:
     """Steps/s of each job on each type; 0 where it cannot run, nothing is known, or the type is too small."""
-    T_JA = np.nan_to_num(snapshot.configurations.throughput_JA)
-    return np.where(snapshot.scale_factor_J[:, None] <= snapshot.devices_A, T_JA, 0.0)
+    T_JA = snapshot.configurations.throughput_JA
+    return np.where((T_JA > 0) & (snapshot.scale_factor_J[:, None] <= snapshot.devices_A), T_JA, 0.0)
 
 
 def by_arrival(snapshot: Snapshot, *keys: Floats | Ints) -> list[int]:
     """The jobs, least in the first key first; among equals the oldest, then the one with the lowest id."""
     arrival_s_J = np.array([job.arrival_s for job in snapshot.jobs])
-    id_J = np.array([job.id for job in snapshot.jobs])
-    order: list[int] = np.lexsort((id_J, arrival_s_J, *reversed(keys))).tolist()
+    order: list[int] = np.lexsort((snapshot.id_J, arrival_s_J, *reversed(keys))).tolist()
     return order
 
 
