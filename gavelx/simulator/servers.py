@@ -87,19 +87,33 @@ class Heard:
     """The servers as the scheduler knows them: events may come to it late, twice, or not in order."""
 
     def __init__(self) -> None:
-        self._servers: dict[int, tuple[int, Server | None]] = {}  # the epoch of each; None where it is gone
-        self._offers: dict[int, ServerOffers] = {}
+        self._servers: dict[int, Server] = {}  # with as many devices as they lend
+        self._epoch_of: dict[int, int] = {}
+        self._offers: dict[int, ServerOffers] = {}  # the last of each, also of one whose news is still to come
 
     def hears(self, event: Event) -> None:
         """One of these events has come to the scheduler."""
-        if isinstance(event, WorkerJoined) and event.epoch > self._epoch(event.server.id):
-            self._servers[event.server.id] = event.epoch, event.server
+        if isinstance(event, WorkerJoined):
+            server = event.server
+            if event.epoch > self._epoch_of.get(server.id, -1):
+                self._servers[server.id], self._epoch_of[server.id] = server, event.epoch
+                self._lends(server.id)
         elif isinstance(event, ServerOffers):
             before = self._offers.get(event.server_id)
             if before is None or (event.epoch, event.number) > (before.epoch, before.number):
                 self._offers[event.server_id] = event
-        elif isinstance(event, WorkerLost | WorkerDrained) and event.epoch >= self._epoch(event.server_id):
-            self._servers[event.server_id] = event.epoch, None
+                self._lends(event.server_id)
+        elif isinstance(event, WorkerLost | WorkerDrained) and event.epoch >= self._epoch_of.get(
+            event.server_id, -1
+        ):
+            self._epoch_of[event.server_id] = event.epoch
+            self._servers.pop(event.server_id, None)
+
+    def _lends(self, server_id: int) -> None:
+        """As many devices as its last offer says, if that is of its present time here."""
+        offer, server = self._offers.get(server_id), self._servers.get(server_id)
+        if offer and server and offer.epoch == self._epoch_of[server_id]:
+            self._servers[server_id] = replace(server, device_count=offer.devices)
 
     def is_spread(self, lease: Lease) -> bool:
         """Whether its gang is over more servers than can hold it; one on several types is not called so."""
@@ -107,17 +121,7 @@ class Heard:
             return False
         if lease.configuration.others:  # always, and its speed counts that
             return False
-        sizes = Counter(
-            self._lends(server, epoch)
-            for epoch, server in self._servers.values()
-            if server and server.accelerator == lease.accelerator
-        )
+        here = self._servers.values()
+        sizes = Counter(server.device_count for server in here if server.accelerator == lease.accelerator)
         del sizes[0]
         return len(servers) > fewest_servers(len(lease.devices), sizes)
-
-    def _epoch(self, server_id: int) -> int:
-        return self._servers.get(server_id, (-1, None))[0]
-
-    def _lends(self, server: Server, epoch: int) -> int:
-        offer = self._offers.get(server.id)
-        return server.device_count if offer is None or offer.epoch != epoch else offer.devices
