@@ -3,6 +3,7 @@
 import json
 import math
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,15 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, capsys: pytest.CaptureFi
     ]
 
 
+@pytest.fixture
+def _heard() -> Iterator[None]:
+    """Ctrl-C is heard, also where these tests run in the background of a shell, which ignores it there."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_heard")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
