@@ -8,11 +8,11 @@ Legend: J jobs, A accelerator types.
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 End = Literal["lower", "upper"]
 """An end of a range of speeds."""
+K = TypeVar("K")
 
 
 class Setting(NamedTuple):
@@ -122,12 +123,9 @@ class Throughputs:
         self, jobs: Sequence[Job], accelerators: Sequence[str], consolidated: bool = True
     ) -> NDArray[np.float64]:
         """T_JA: steps/s of each job on each accelerator type; NaN if unknown."""
-        number = dict[tuple[str, int], int]()
-        kind_J = np.fromiter(
-            (number.setdefault((job.job_type, job.scale_factor), len(number)) for job in jobs), np.int64, len(jobs)
-        )
-        speeds = [self.get(kind, name, width, consolidated) for kind, width in number for name in accelerators]
-        speed_KA = np.array(speeds, dtype=float).reshape(len(number), len(accelerators))  # None becomes NaN
+        kind_J, kinds = numbered(((job.job_type, job.scale_factor) for job in jobs), len(jobs))
+        speeds = [self.get(kind, name, width, consolidated) for kind, width in kinds for name in accelerators]
+        speed_KA = np.array(speeds, dtype=float).reshape(len(kinds), len(accelerators))  # None becomes NaN
         return speed_KA[kind_J]
 
     def beside(self, job_types: Sequence[str], accelerators: Sequence[str]) -> NDArray[np.float64]:
@@ -182,3 +180,10 @@ class Throughputs:
     def accelerators(self) -> tuple[str, ...]:
         """Every accelerator type of the table, in the table's order."""
         return tuple(dict.fromkeys(setting.accelerator for setting in self.isolated))
+
+
+def numbered(keys: Iterable[K], length: int) -> tuple[NDArray[np.int64], list[K]]:
+    """A number for each of so many keys, equal ones alike, and the key of each number, the first to come first."""
+    number = dict[K, int]()
+    number_N = np.fromiter((number.setdefault(key, len(number)) for key in keys), np.int64, length)
+    return number_N, list(number)

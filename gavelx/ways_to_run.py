@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.configurations import Configurations, joined
-from gavelx.elastic import DEVICES_MOST, Elastic
+from gavelx.elastic import DEVICES_MOST
 from gavelx.jobs import Job
 from gavelx.mixes import mixes as mixes_of
 from gavelx.mixes import speed_on
 from gavelx.sizes import OWN_BATCH, Sized, speed
 from gavelx.sizes import sizes as sizes_of
-from gavelx.throughputs import Throughputs
+from gavelx.throughputs import Throughputs, numbered
 
 
 def ways_to_run(
@@ -67,11 +67,9 @@ def _ways(
 ) -> Configurations:
     """The configurations at the speeds of one table; in the sizes and mixes that are worth it by another."""
     scale_J = np.fromiter((job.scale_factor for job in jobs), np.int64, len(jobs))
-    number = dict[tuple[str, int, Elastic | None], int]()
-    kinds = ((job.job_type, job.scale_factor, job.elastic) for job in jobs)
-    kind_J = np.fromiter((number.setdefault(kind, len(number)) for kind in kinds), np.int64, len(jobs))
+    kind_J, kinds = numbered(((job.job_type, job.scale_factor, job.elastic) for job in jobs), len(jobs))
     together_JA = throughputs.matrix(jobs, accelerators)
-    if sizes := sizes and any(elastic is not None for _, _, elastic in number):
+    if sizes := sizes and any(elastic is not None for _, _, elastic in kinds):
         tables = [_in_all_sizes(jobs, accelerators, throughputs, chosen_by, kind_J, most_A=most_A)]
     else:
         tables = [Configurations.of_matrix(together_JA, scale_J, kind_J=kind_J)]

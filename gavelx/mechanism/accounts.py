@@ -22,8 +22,6 @@ from gavelx.prices import Prices
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-ROOM = 8
-"""For so many ways there is room for one more."""
 
 
 class Accounts:
@@ -31,7 +29,7 @@ class Accounts:
 
     def __init__(self, live: LiveJobs, prices: Prices, rules: Rules) -> None:
         self.live, self.prices, self.rules = live, prices, rules
-        self.ways = self._room = Entitlements()
+        self.ways = Entitlements()
         self.priority = Credit(rules.round_s)
         self.most_behind_s = 0.0  # by how much any job ever was behind what it was promised, when a round began
         self._usd_per_s_A = np.zeros(0)
@@ -50,19 +48,6 @@ class Accounts:
         live.share[:] = ways.share_J(len(live))
         j_L = live.holders()
         live.way[j_L] = self.ways.find(self.as_they_run(j_L))
-
-    def let_in(self, more: Entitlements) -> None:
-        """Jobs that the policy has not heard of may run in these ways, too, behind all others.
-
-        The columns get room for more of them, so that one costs as little among many ways as among few.
-        """
-        before, size = len(self.ways), len(self.ways) + len(more)
-        if self.ways.share.base is not self._room.share or size > len(self._room):
-            self._room = self.ways.joined(more).take(np.arange(size + size // ROOM) % max(1, size))
-        more.others = widened(more.others, self._room.others.shape[1])
-        for column, new in zip(vars(self._room).values(), vars(more).values(), strict=True):
-            column[before:size] = new
-        self.ways = Entitlements(*[column[:size] for column in vars(self._room).values()])
 
     def let_go(self) -> None:
         """Jobs that are gone are promised nothing any more, nor are those who were to share devices with them."""

@@ -38,6 +38,8 @@ PORTION = 1024
 """Leases that one event gives out at most, and a plan takes back at once: a service hears others in between."""
 Given = tuple[Choice, tuple[Device, ...]]
 """Devices, and the way to run on them."""
+Tenants = dict[int, list[Tenant]]
+"""Jobs that may move, by the server that they are on."""
 
 
 class Stopped(NamedTuple):
@@ -103,9 +105,7 @@ class Leasing:
         self._epochs: dict[int, int] = {}  # of each server, the last that was heard of
         self._offers: dict[int, tuple[int, int, int]] = {}  # and of its last offer the epoch, number and devices
         self._stopped: dict[int, Stopped] = {}  # by lease id
-        self._movable: dict[
-            tuple[int, int], dict[int, list[Tenant]]
-        ] = {}  # tenants, as far as a plan has asked for them
+        self._movable: dict[tuple[int, int], Tenants] = {}  # by type and width, as far as a plan asked for them
         self._left_alone: set[int] = set()  # by job id, whose partners left since devices were last arranged
         self._devices_A: list[int] = []
         self._cluster: Cluster | None = None  # until servers come or go
@@ -485,9 +485,9 @@ class Leasing:
             return None
         return list(dict.fromkeys(one.job for one in moves))
 
-    def _tenants(self, a: int, width: int) -> dict[int, list[Tenant]]:
-        """By server, the jobs of a type that may move for a gang of this width, and can run wherever they go."""
-        live, tenants = self.live, dict[int, list[Tenant]]()
+    def _tenants(self, a: int, width: int) -> Tenants:
+        """The jobs of a type that may move for a gang of this width, and can run wherever they go."""
+        live, tenants = self.live, Tenants()
         movable_J = (live.type == a) & (live.held_devices < width) & (live.partner == ALONE) & ~live.mixed()
         rows = np.flatnonzero(movable_J)
         rows = rows[self._may_move(rows)]

@@ -51,7 +51,7 @@ class LiveJobs(Columns):
     worked_s: Floats  # of a job of unknown length: time on its fastest type, or as much elsewhere
     said_steps: Floats  # and its last step by its own word; 0 if it says none
     done: Bools
-    gone: Bools  # and let go: nobody looks for it any more, and its row is dropped together with others
+    gone: Bools  # a job that is done and was let go: its row stays until many such rows are dropped together
 
     allocated: Bools  # whether the present allocation knows the job
     share: Floats  # of its time, promised in all

@@ -97,7 +97,6 @@ class Mechanism:
         self._known: set[int] = set()  # every job that was ever submitted
         self._kinds: dict[tuple[str, int], int] = {}
         self._speeds: dict[int, tuple[Floats, Floats]] = {}  # of a kind, on one server and on several
-        self._fast: dict[int, Entitlements] = {}  # of a kind, where it is fast, of the types that are here
         self._promises = Promises()
         self._memory: Memory = {}
         self._trigger = SolveTrigger(rules)
@@ -204,7 +203,6 @@ class Mechanism:
         if stops is None:
             return []
         self._chosen = None
-        self._fast.clear()
         if self.live.count:
             self._trigger.all_changed()
         return [*stops, *self._look_again()]
@@ -223,7 +221,6 @@ class Mechanism:
         """The table says more than before: of types of jobs or devices that are not here yet."""
         self.throughputs = self.leasing.throughputs = throughputs
         self._speeds.clear()
-        self._fast.clear()
 
     def _throughputs_changed(self, throughputs: Throughputs) -> list[Command]:
         """Live jobs are as fast from now on as this table says; the policy is asked about it.
@@ -466,30 +463,18 @@ class Mechanism:
         live.show()
         live.stopped_s[new_J] = self._now_s
         if self.execution.backfill and self._trigger.are_few(len(new_J), live.count):
-            self._let_in(new_J)
+            self._let_in(np.array(new_J))
         self._trigger.jobs_let_in(later=bool(min(job.arrival_s for job in self._arrived) > last_s))
         self._arrived.clear()
 
-    def _let_in(self, new_J: list[int]) -> None:
+    def _let_in(self, new_J: Ints) -> None:
         """A few of very many jobs may run where they are fast, before the policy is asked about them."""
-        for j in new_J:
-            kind = int(self.live.kind[j])
-            if kind not in self._fast:
-                self._fast[kind] = self._where_fast(j)
-            self._fast[kind].job[:] = j
-            self.accounts.let_in(self._fast[kind])
+        speed_JA = self.live.speeds(self.leasing.devices(), new_J)
+        part_JA = speed_JA / np.maximum(speed_JA.max(axis=1, keepdims=True, initial=0.0), 1e-300)
+        n, types = np.nonzero(part_JA >= FAST_ENOUGH)
+        ways = ConfigurationSet.alone(new_J[n], types, self.live.wanted_devices[new_J[n]])
+        self.accounts.ways = self.accounts.ways.joined(Entitlements.of_shares(ways, part_JA[n, types]))
         self.live.allocated[new_J] = True
-
-    def _where_fast(self, j: int) -> Entitlements:
-        """Where a job runs at least half as fast as anywhere, each with that part as its share."""
-        j_L = np.array([j])
-        speed_A = self.live.speeds(self.leasing.devices(), j_L)[0]
-        part_A = speed_A / max(float(speed_A.max(initial=0.0)), 1e-300)
-        types = np.flatnonzero(part_A >= FAST_ENOUGH)
-        devices = self.live.wanted_devices[j_L].repeat(len(types))
-        return Entitlements.of_shares(
-            ConfigurationSet.alone(j_L.repeat(len(types)), types, devices), part_A[types]
-        )
 
     def _speed(self, job: Job, consolidated: bool) -> Floats:
         speed_A: Floats = self.throughputs.matrix([job], self.leasing.accelerators, consolidated)[0]

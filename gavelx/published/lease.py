@@ -15,7 +15,10 @@ class Chosen(NamedTuple):
     partner: int
     type: int
     number: int  # among the ways to run
-    members: tuple[int, ...]
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        return (self.job,) if self.partner == ALONE else (self.job, self.partner)
 
 
 @dataclass(slots=True)

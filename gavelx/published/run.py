@@ -356,9 +356,8 @@ class PublishedRun:
             columns = (ways.job[part], ways.partner[part], part, ways.devices[part])
             for j, k, v, width in zip(*(column.tolist() for column in columns), strict=True):
                 if width <= left and j not in taken and k not in taken:
-                    members = (j,) if k == ALONE else (j, k)
-                    chosen.append(Chosen(j, k, a, v, members))
-                    taken.update(members)
+                    chosen.append(Chosen(j, k, a, v))
+                    taken.update(chosen[-1].members)
                     left -= width
                     if not left:
                         return

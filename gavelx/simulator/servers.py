@@ -95,7 +95,7 @@ class Heard:
         """One of these events has come to the scheduler."""
         if isinstance(event, WorkerJoined):
             server = event.server
-            if event.epoch > self._epoch_of.get(server.id, -1):
+            if event.epoch > self._epoch(server.id):
                 self._servers[server.id], self._epoch_of[server.id] = server, event.epoch
                 self._lends(server.id)
         elif isinstance(event, ServerOffers):
@@ -103,11 +103,16 @@ class Heard:
             if before is None or (event.epoch, event.number) > (before.epoch, before.number):
                 self._offers[event.server_id] = event
                 self._lends(event.server_id)
-        elif isinstance(event, WorkerLost | WorkerDrained) and event.epoch >= self._epoch_of.get(
-            event.server_id, -1
-        ):
+        elif isinstance(event, WorkerLost | WorkerDrained) and event.epoch >= self._epoch(event.server_id):
             self._epoch_of[event.server_id] = event.epoch
             self._servers.pop(event.server_id, None)
+
+    def _epoch(self, server_id: int) -> int:
+        return self._epoch_of.get(server_id, -1)
+
+    def servers(self) -> list[Server]:
+        """Those that are here, each with as many devices as it lends."""
+        return list(self._servers.values())
 
     def _lends(self, server_id: int) -> None:
         """As many devices as its last offer says, if that is of its present time here."""
@@ -121,7 +126,8 @@ class Heard:
             return False
         if lease.configuration.others:  # always, and its speed counts that
             return False
-        here = self._servers.values()
-        sizes = Counter(server.device_count for server in here if server.accelerator == lease.accelerator)
+        sizes = Counter(
+            server.device_count for server in self.servers() if server.accelerator == lease.accelerator
+        )
         del sizes[0]
         return len(servers) > fewest_servers(len(lease.devices), sizes)

@@ -1,5 +1,6 @@
 """A plan that changes much is carried out in portions, so that a service hears other events in between."""
 
+import numpy as np
 import pytest
 
 from gavelx.cluster import Cluster
@@ -17,8 +18,8 @@ TABLE = load_throughputs("simulation")
 TYPES = ("v100", "p100", "k80")
 
 
-def simulated(policy: str, *, multi_gpu: bool = False) -> Result:
-    jobs = random_jobs(40, TABLE, seed=0, multi_gpu=multi_gpu)
+def simulated(policy: str, *, gangs: bool = False) -> Result:
+    jobs = random_jobs(40, TABLE, seed=0, multi_gpu=gangs)
     return simulate(load_policy(policy), jobs, Cluster.of(dict.fromkeys(TYPES, 8), 4), TABLE)
 
 
@@ -53,6 +54,16 @@ def test_no_event_is_followed_by_more_than_a_portion(monkeypatch: pytest.MonkeyP
     simulated(policy)
     assert 3 <= most[Launch] <= 6
     assert most[Stop] == 3
+
+
+@pytest.mark.parametrize("policy", ["max_min_fairness", "packed(max_min_fairness)", "fifo"])
+def test_gangs_beside_single_devices_find_their_place_in_portions_too(
+    monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    monkeypatch.setattr(leasing, "PORTION", 1)
+    result = simulated(policy, gangs=True)  # the ledger checks each lease
+    assert not np.isnan(result.completion_s_J).any()
+    assert {1, 2, 4} <= set(result.leases.devices_L.tolist())
 
 
 @pytest.mark.slow
