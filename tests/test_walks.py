@@ -1,4 +1,4 @@
-"""What walks, decisions and ARCHITECTURE.md name is there: files, and the classes and functions in them."""
+"""What walks, decisions and ARCHITECTURE.md name is there: files, with their classes, functions and constants."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ def test_every_file_is_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_class_and_function_is_in_the_file_before_it(page: Path) -> None:
+def test_every_name_is_in_the_file_before_it(page: Path) -> None:
     for found in re.finditer(FILE + NAMES, page.read_text()):
         file = ROOT / found[1]
         for name in re.findall(r"`([\w.]+)`", found[0][len(found[1]) + 2 :]):
@@ -34,7 +34,8 @@ def test_every_walk_is_listed() -> None:
 def _defines(file: Path, name: str) -> bool:
     text = file.read_text() if file.is_file() else ""
     return all(
-        re.search(rf"^\s*(?:async )?(?:class|def) {part}\b", text, re.MULTILINE) for part in name.split(".")
+        re.search(rf"^(?:\s*(?:async )?(?:class|def) {part}\b|{part}\b.* = )", text, re.MULTILINE)
+        for part in name.split(".")
     )
 
 
