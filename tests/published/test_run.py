@@ -1,8 +1,10 @@
 """The loop over rounds: what it keeps of the published simulator, what it refuses, and what goes wrong in it."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,16 +13,18 @@ import pytest
 from gavelx.allocation import Allocation
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError
+from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
 from gavelx.measurements import Measurement
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
-from gavelx.published import PUBLISHED
+from gavelx.published import PUBLISHED, policies
 from gavelx.published.types import OrderOfTypes
 from gavelx.result import Result
 from gavelx.simulator import simulate
 from gavelx.simulator.capacity import Capacity
 from gavelx.simulator.faults import Faults
+from gavelx.simulator.random_jobs import draw_jobs
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Pairing, Setting, Throughputs
 
@@ -44,6 +48,25 @@ class Noted:
     def allocate(self, snapshot: Snapshot) -> Allocation:
         self.asked.append((snapshot.time_s, len(snapshot.jobs)))
         return self.policy.allocate(snapshot)
+
+
+def test_packed_programs_are_answered_by_the_interior_point_to_their_last_digit() -> None:
+    """Near the end their equations are nearly singular: an inverse of those for hubs left five of 72 to HiGHS."""
+    policy, paths = policies.as_published(load_policy("packed(max_min_fairness)")), Counter[str]()
+
+    class Noted:
+        opens = policy.opens
+
+        def allocate(self, snapshot: Snapshot) -> Allocation:
+            answer = policy.allocate(snapshot)
+            paths[answer.certificate.path] += 1
+            return answer
+
+    table = load_throughputs("simulation")
+    jobs = list(islice(draw_jobs(table, arrival_rate_per_hour=2.8, seed=0), 70))
+    cluster = Cluster.of(dict.fromkeys(("v100", "p100", "k80"), 36), 1)
+    simulate(Noted(), jobs, cluster, table, rules=PUBLISHED)
+    assert paths == {"embedding, interior": 72}
 
 
 def test_a_round_ends_with_its_work_and_the_next_arrival_waits_for_it() -> None:

@@ -169,6 +169,66 @@ def invert(block_BNN: Floats) -> bool:
     return True
 
 
+def _divide(equations_HH: Floats) -> bool:
+    for h in range(len(equations_HH)):
+        row_H = equations_HH[h]
+        pivot = row_H[h]
+        if pivot == 0.0:
+            return False
+        for k in range(h + 1, len(equations_HH)):
+            factor, below_H = row_H[k] / pivot, equations_HH[k]
+            for m in range(k, len(equations_HH)):
+                below_H[m] -= factor * row_H[m]
+            below_H[h] = factor
+        for k in range(h + 1, len(equations_HH)):
+            row_H[k] /= pivot
+    return True
+
+
+@compiled_as(_divide)
+def divide(equations_HH: Floats) -> bool:
+    """A symmetric matrix becomes its L, D and L', in place; False if it is singular.
+
+    There is no search for pivots: with rows of cones negative and shares positive none vanishes (Vanderbei,
+    Symmetric quasidefinite matrices, 1995), and an inverse would lose the digits of the last steps.
+    """
+    for h in range(len(equations_HH)):
+        row_H, pivot = equations_HH[h, h + 1 :], equations_HH[h, h]
+        if pivot == 0.0:
+            return False
+        factor_H = row_H / pivot
+        equations_HH[h + 1 :, h + 1 :] -= factor_H[:, None] * row_H
+        equations_HH[h + 1 :, h] = equations_HH[h, h + 1 :] = factor_H
+    return True
+
+
+def _divided(by_HH: Floats, b_H: Floats) -> Floats:
+    x_H = b_H.copy()
+    for h in range(len(x_H)):
+        row_H, known = by_HH[h], x_H[h]
+        for k in range(h + 1, len(x_H)):
+            x_H[k] -= row_H[k] * known
+    for h in range(len(x_H)):
+        x_H[h] /= by_HH[h, h]
+    for h in range(len(x_H) - 1, 0, -1):
+        row_H, known = by_HH[h], x_H[h]
+        for k in range(h):
+            x_H[k] -= row_H[k] * known
+    return x_H
+
+
+@compiled_as(_divided)
+def divided(by_HH: Floats, b_H: Floats) -> Floats:
+    """The solution for a right-hand side."""
+    x_H = b_H.copy()
+    for h in range(len(x_H)):
+        x_H[h + 1 :] -= by_HH[h, h + 1 :] * x_H[h]
+    x_H /= by_HH.diagonal()
+    for h in range(len(x_H) - 1, 0, -1):
+        x_H[:h] -= by_HH[h, :h] * x_H[h]
+    return x_H
+
+
 # -- cones ------------------------------------------------------------------------------------------------------
 
 
@@ -383,10 +443,10 @@ class Arrow(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """What leads to the unknowns of each block: its inverse, then that times its border; the inverse for hubs."""
+    """What leads to the unknowns of each block: its inverse, then that times its border; L, D and L' for hubs."""
 
     ways: Floats
-    hubs_HH1: Floats
+    hubs_HH: Floats
 
 
 def _meet(border_MNB: Floats, through_MNB: Floats, pair: Ints, found: Floats) -> None:
@@ -414,7 +474,7 @@ def factored(arrow: Arrow, value_F: Floats) -> tuple[bool, Factors]:
     inner[arrow.inner_place] = value_F[arrow.inner]
     border[arrow.border_place] = value_F[arrow.border]
     ways, less, of_hubs = np.empty(len(inner) + len(border)), np.zeros(H * H), np.zeros(H * H)
-    factors = Factors(ways, of_hubs.reshape((H, H, 1)))
+    factors = Factors(ways, of_hubs.reshape((H, H)))
     i, m, p = 0, 0, 0
     for B, N, M in arrow.shape_S3:
         inverse_BNN = inner[i : i + B * N * N].reshape((B, N, N))
@@ -430,7 +490,7 @@ def factored(arrow: Arrow, value_F: Floats) -> tuple[bool, Factors]:
         i, m, p = i + B * N * N, m + B * N * M, p + B * M * M
     of_hubs[arrow.among_place] = value_F[arrow.among]
     of_hubs -= less
-    is_regular = invert(of_hubs.reshape((1, H, H)))
+    is_regular = divide(factors.hubs_HH)
     return is_regular, factors
 
 
@@ -478,7 +538,7 @@ def solution(arrow: Arrow, factors: Factors, b_U: Floats) -> Floats:
         n, m, w = n + B * N, m + B * M, w + B * N * (N + M)
     x_H = b_U[arrow.hubs] + found_H
     if H:
-        x_H = times(factors.hubs_HH1, x_H.reshape((H, 1))).ravel()
+        x_H = divided(factors.hubs_HH, x_H)
         x_U[arrow.hubs] = x_H
     n, m, w = 0, 0, 0
     for B, N, M in arrow.shape_S3:
