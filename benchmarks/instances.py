@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gavelx.cluster import Cluster, Server
 from gavelx.configurations import Configurations
 from gavelx.files.throughput_tables import load_throughputs
+from gavelx.job_table import Coded, JobTable
 from gavelx.jobs import Job
 from gavelx.snapshot import Snapshot
 from gavelx.ways_to_run import ways_to_run
@@ -69,16 +70,11 @@ class Instance:
 def snapshot_of(instance: Instance) -> Snapshot:
     """The instance as policies see it: a new snapshot, of which nothing has been asked yet."""
     names, counts = instance.accelerators, instance.devices_A.tolist()
-    jobs = tuple(
-        Job(i, instance.kinds[kind], total_steps=steps, weight=weight)
-        for i, (kind, steps, weight) in enumerate(
-            zip(
-                instance.kind_J.tolist(),
-                instance.steps_left_J.tolist(),
-                instance.weight_J.tolist(),
-                strict=True,
-            )
-        )
+    jobs = JobTable(
+        id=np.arange(len(instance.kind_J)),
+        job_type=Coded(instance.kinds, instance.kind_J),
+        total_steps=instance.steps_left_J,
+        weight=instance.weight_J,
     )
     return Snapshot(
         cluster=Cluster(tuple(Server(a, names[a], counts[a]) for a in range(len(names))), names),

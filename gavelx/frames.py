@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas
+    from numpy.typing import NDArray
 
 Row = Mapping[str, Any]
 ROWS = 60
@@ -21,3 +22,11 @@ def frame(table: Iterable[Row] | Mapping[str, Any]) -> "pandas.DataFrame":
 def html(table: "pandas.DataFrame") -> str:
     """An HTML table, four digits a number, of the first and last rows if there are many; text is escaped."""
     return str(table.to_html(index=False, border=0, na_rep="", max_rows=ROWS, float_format=lambda x: f"{x:,.4g}"))
+
+
+def factorized(array: "NDArray[Any]") -> "tuple[NDArray[Any], NDArray[Any]]":
+    """A number for each element, equal ones alike, and the element of each number, the first to come first."""
+    import pandas
+
+    numbers, elements = pandas.factorize(array)
+    return numbers, elements

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.job_table import column
 from gavelx.jobs import Job
 
 Floats = NDArray[np.float64]
@@ -81,9 +82,9 @@ def finish_time_fairness(
     """
     if not jobs:
         return np.zeros(0)
-    arrival_s_J = np.array([job.arrival_s for job in jobs], dtype=float)
-    scale_J = np.array([job.scale_factor for job in jobs], dtype=float)
-    steps_J = np.array([job.total_steps for job in jobs], dtype=float)
+    arrival_s_J = column(jobs, "arrival_s")
+    scale_J = column(jobs, "scale_factor").astype(float)
+    steps_J = column(jobs, "total_steps")
     leave_s_J = np.where(np.isnan(completion_s_J), np.maximum(end_s, arrival_s_J), completion_s_J)
     sharers_J = mean_live_jobs(arrival_s_J, leave_s_J)
     alone_J = equal_share_throughput(throughput_JA, scale_J, devices_A, sharers_J)
@@ -106,8 +107,8 @@ def cost_fairness(
     the cluster is unknown, or if the equal share is free or does no step. Source: "shared cloud cost fairness" of
     the thesis, as in the term ``CostRatio``.
     """
-    scale_J = np.array([job.scale_factor for job in jobs], dtype=float)
-    steps_J = np.array([job.total_steps for job in jobs], dtype=float)
+    scale_J = column(jobs, "scale_factor").astype(float)
+    steps_J = column(jobs, "total_steps")
     there_A = devices_A > 0
     speed_J = np.nansum(throughput_JA[:, there_A] * devices_A[there_A], axis=1)
     usd_per_s_J = scale_J * (usd_per_hour_JA * devices_A)[:, there_A].sum(axis=1) / 3600.0

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gavelx import frames, metrics
 from gavelx.cluster import Cluster
+from gavelx.job_table import column
 from gavelx.jobs import Job
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Result:
 
     @cached_property
     def arrival_s_J(self) -> Floats:
-        return np.array([job.arrival_s for job in self.jobs], dtype=float)
+        return column(self.jobs, "arrival_s")
 
     @cached_property
     def start_s_J(self) -> Floats:
@@ -415,7 +416,7 @@ class Result:
         ``restart`` is whether the job had run before.
         """
         L, names = self.leases, np.array(self.cluster.accelerators)
-        ids = np.array([job.id for job in self.jobs], dtype=np.int64)
+        ids = column(self.jobs, "id")
         columns = {
             "job_id": ids[L.job_L],
             "accelerator": names[L.accelerator_L],

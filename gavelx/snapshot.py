@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from gavelx.cluster import Cluster
 from gavelx.configuration import ConfigurationSet
 from gavelx.configurations import Configurations
+from gavelx.job_table import JobTable, column
 from gavelx.jobs import Job
 from gavelx.memory import Memory
 from gavelx.prices import Prices
@@ -60,7 +61,7 @@ class Snapshot:
     """
 
     cluster: Cluster
-    jobs: tuple[Job, ...]
+    jobs: Sequence[Job]
     known: Configurations
     steps_left_J: Floats
     elapsed_s_J: Floats
@@ -100,10 +101,8 @@ class Snapshot:
             self.equal_share_usd_J,
             self.held_s_J,
         )
-        object.__setattr__(
-            self, "scale_factor_J", np.fromiter((job.scale_factor for job in self.jobs), np.int64, J)
-        )
-        object.__setattr__(self, "weight_J", np.fromiter((job.weight for job in self.jobs), float, J))
+        object.__setattr__(self, "scale_factor_J", column(self.jobs, "scale_factor"))
+        object.__setattr__(self, "weight_J", column(self.jobs, "weight"))
         for array in (*history, self.running_J, self.restart_s_J, self.scale_factor_J, self.weight_J):
             assert array.shape == (J,), array.shape
             array.setflags(write=False)
@@ -129,9 +128,9 @@ class Snapshot:
         devices_A = cluster.devices_A.tolist()
         return Snapshot(
             cluster=cluster,
-            jobs=tuple(jobs),
+            jobs=jobs if isinstance(jobs, JobTable) else tuple(jobs),
             known=ways_to_run(jobs, cluster.accelerators, throughputs, devices_A=devices_A, **opened),
-            steps_left_J=np.array([job.total_steps for job in jobs], dtype=float),
+            steps_left_J=column(jobs, "total_steps"),
             elapsed_s_J=np.zeros(len(jobs)),
             usd_per_hour_A=(prices or Prices({})).array(cluster.accelerators),
         )
@@ -186,7 +185,7 @@ class Snapshot:
     @cached_property
     def id_J(self) -> Ints:
         """The ids of the jobs."""
-        return np.array([job.id for job in self.jobs], dtype=np.int64)
+        return column(self.jobs, "id")
 
     @cached_property
     def open_C(self) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ Legend: J jobs, A accelerator types.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx import frames
+from gavelx.job_table import kinds
 from gavelx.jobs import Job
 
 if TYPE_CHECKING:
@@ -123,9 +124,9 @@ class Throughputs:
         self, jobs: Sequence[Job], accelerators: Sequence[str], consolidated: bool = True
     ) -> NDArray[np.float64]:
         """T_JA: steps/s of each job on each accelerator type; NaN if unknown."""
-        kind_J, kinds = numbered(((job.job_type, job.scale_factor) for job in jobs), len(jobs))
-        speeds = [self.get(kind, name, width, consolidated) for kind, width in kinds for name in accelerators]
-        speed_KA = np.array(speeds, dtype=float).reshape(len(kinds), len(accelerators))  # None becomes NaN
+        kind_J, keys = kinds(jobs, "job_type", "scale_factor")
+        speeds = [self.get(kind, name, width, consolidated) for kind, width in keys for name in accelerators]
+        speed_KA = np.array(speeds, dtype=float).reshape(len(keys), len(accelerators))  # None becomes NaN
         return speed_KA[kind_J]
 
     def beside(self, job_types: Sequence[str], accelerators: Sequence[str]) -> NDArray[np.float64]:
@@ -180,10 +181,3 @@ class Throughputs:
     def accelerators(self) -> tuple[str, ...]:
         """Every accelerator type of the table, in the table's order."""
         return tuple(dict.fromkeys(setting.accelerator for setting in self.isolated))
-
-
-def numbered(keys: Iterable[K], length: int) -> tuple[NDArray[np.int64], list[K]]:
-    """A number for each of so many keys, equal ones alike, and the key of each number, the first to come first."""
-    number = dict[K, int]()
-    number_N = np.fromiter((number.setdefault(key, len(number)) for key in keys), np.int64, length)
-    return number_N, list(number)

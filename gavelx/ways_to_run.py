@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from gavelx.configurations import Configurations, joined
 from gavelx.elastic import DEVICES_MOST
+from gavelx.job_table import column, kinds
 from gavelx.jobs import Job
 from gavelx.mixes import mixes as mixes_of
 from gavelx.mixes import speed_on
 from gavelx.sizes import OWN_BATCH, Sized, speed
 from gavelx.sizes import sizes as sizes_of
-from gavelx.throughputs import Throughputs, numbered
+from gavelx.throughputs import Throughputs
 
 
 def ways_to_run(
@@ -66,10 +67,10 @@ def _ways(
     sizes: bool,
 ) -> Configurations:
     """The configurations at the speeds of one table; in the sizes and mixes that are worth it by another."""
-    scale_J = np.fromiter((job.scale_factor for job in jobs), np.int64, len(jobs))
-    kind_J, kinds = numbered(((job.job_type, job.scale_factor, job.elastic) for job in jobs), len(jobs))
+    scale_J = column(jobs, "scale_factor")
+    kind_J, keys = kinds(jobs, "job_type", "scale_factor", "elastic")
     together_JA = throughputs.matrix(jobs, accelerators)
-    if sizes := sizes and any(elastic is not None for _, _, elastic in kinds):
+    if sizes := sizes and any(elastic is not None for _, _, elastic in keys):
         tables = [_in_all_sizes(jobs, accelerators, throughputs, chosen_by, kind_J, most_A=most_A)]
     else:
         tables = [Configurations.of_matrix(together_JA, scale_J, kind_J=kind_J)]
@@ -117,7 +118,7 @@ def _in_all_sizes(
     job_C = np.repeat(np.arange(len(jobs)), length_J)
     end_J, start_K = np.cumsum(length_J), np.cumsum(length_K) - length_K
     row_C = np.arange(len(job_C)) + np.repeat(start_K[kind_J] - (end_J - length_J), length_J)
-    scale_J, A = np.array([job.scale_factor for job in jobs], dtype=np.int64), len(accelerators)
+    scale_J, A = column(jobs, "scale_factor"), len(accelerators)
     others_RA = np.array([_others(row, A) for rows in rows_K for row in rows], dtype=np.int64).reshape(
         len(type_R), A
     )
@@ -174,11 +175,9 @@ def _sizes_on(
 
 def _pairs(jobs: Sequence[Job], accelerators: Sequence[str], throughputs: Throughputs) -> Configurations:
     """All pairs of one-device jobs, first by partners, then by accelerator type."""
-    names = list(dict.fromkeys(job.job_type for job in jobs))
-    speed_TTA = throughputs.beside(names, accelerators)
-    number = {name: t for t, name in enumerate(names)}
-    type_J = np.array([number[job.job_type] for job in jobs], dtype=np.int64)
-    single_J = np.flatnonzero([job.scale_factor == 1 for job in jobs])
+    type_J, names = kinds(jobs, "job_type")
+    speed_TTA = throughputs.beside([name for (name,) in names], accelerators)
+    single_J = np.flatnonzero(column(jobs, "scale_factor") == 1)
     first, second = np.triu_indices(len(single_J), k=1)
     first_P, second_P = single_J[first], single_J[second]
     speed_PA = speed_TTA[type_J[first_P], type_J[second_P]]

@@ -30,6 +30,7 @@ NOUNS = {
         "errors",
         "execution",
         "frames",
+        "job_table",
         "jobs",
         "measurements",
         "memory",

@@ -3,6 +3,7 @@
 import numpy as np
 
 from gavelx.files.configuration_rows import configurations_of, rows_of
+from gavelx.job_table import kinds
 from gavelx.measurements import Way
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Setting, Throughputs
@@ -36,8 +37,7 @@ def _speeds_of(snapshot: Snapshot) -> tuple[dict[Setting, float], dict[Way, tupl
     known, jobs = snapshot.known, snapshot.jobs
     m = np.flatnonzero(((known.members_C == 1) & known.own_C)[known.configuration_M])
     c, j = known.configuration_M[m], known.job_M[m]
-    number = {job_type: t for t, job_type in enumerate(dict.fromkeys(job.job_type for job in jobs))}
-    type_J = np.array([number[job.job_type] for job in jobs], dtype=np.int64)
+    type_J, _ = kinds(jobs, "job_type")
     way_m = (type_J[j] * known.shape[1] + known.accelerator_C[c]) * 2 + known.spread_C[c]
     way_m = way_m * (known.devices_C.max(initial=0) + 1) + known.devices_C[c]
     first_W = np.unique(way_m, return_index=True)[1]

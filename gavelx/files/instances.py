@@ -24,6 +24,7 @@ from gavelx.files.configuration_rows import ConfigurationRow, configurations_of
 from gavelx.files.jsons import Node
 from gavelx.files.limits import SCALE_FACTOR_MAX
 from gavelx.files.snapshot_fields import device_counts, job_indices, member_index, usd_per_hour
+from gavelx.job_table import column
 from gavelx.jobs import Job
 from gavelx.snapshot import Snapshot
 
@@ -54,7 +55,7 @@ def snapshot_of_instance(node: Node) -> Snapshot:
         cluster=cluster,
         jobs=tuple(jobs),
         known=configurations_of(rows, (len(jobs), len(cluster.accelerators))),
-        steps_left_J=np.array([job.total_steps for job in jobs], dtype=float),
+        steps_left_J=column(jobs, "total_steps"),
         elapsed_s_J=np.array(elapsed_s, dtype=float),
         usd_per_hour_A=usd_per_hour(prices, cluster.accelerators),
     )

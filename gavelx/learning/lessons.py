@@ -10,6 +10,7 @@ import numpy as np
 
 from gavelx.cluster import Cluster
 from gavelx.errors import WorkloadError
+from gavelx.job_table import column
 from gavelx.jobs import Job
 from gavelx.policies.lookahead import Model
 from gavelx.slots.ahead import Ahead
@@ -76,9 +77,9 @@ def lesson_of(
         model.sizes,
         room_A,
         kind_KJ,
-        np.array([job.total_steps for job in jobs]).reshape(kind_KJ.shape),
-        arrival_s_KJ=np.array([job.arrival_s for job in jobs]).reshape(kind_KJ.shape),
-        weight_KJ=np.array([job.weight for job in jobs]).reshape(kind_KJ.shape),
+        column(jobs, "total_steps").reshape(kind_KJ.shape),
+        arrival_s_KJ=column(jobs, "arrival_s").reshape(kind_KJ.shape),
+        weight_KJ=column(jobs, "weight").reshape(kind_KJ.shape),
     )
     steps = Steps.hull(model.sizes, room_A)
     types = tuple(jobs[j].job_type for j in model.job_N.tolist())

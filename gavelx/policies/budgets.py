@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gavelx.allocation import Allocation
 from gavelx.asking import ask
 from gavelx.errors import PolicyError
+from gavelx.job_table import column
 from gavelx.policies.base import Policy
 from gavelx.policies.modifiers import Modifier, with_constraints
 from gavelx.policies.partitioned import partitioned
@@ -156,8 +157,8 @@ def _keeps(snapshot: Snapshot, usd_J: Floats, usd: float) -> tuple[Bools, float]
 
     Those that run come first, then the oldest, then the lowest ids; one that is too dear is passed over.
     """
-    id_J = np.array([job.id for job in snapshot.jobs])
-    arrival_s_J = np.array([job.arrival_s for job in snapshot.jobs])
+    id_J = snapshot.id_J
+    arrival_s_J = column(snapshot.jobs, "arrival_s")
     keeps_J, left = np.zeros(len(usd_J), dtype=bool), usd * (1.0 + HAIR)
     for j in np.lexsort((id_J, arrival_s_J, snapshot.running_J == WAITING)).tolist():
         if 0.0 < usd_J[j] <= left:

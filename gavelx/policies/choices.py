@@ -133,7 +133,7 @@ class Choices:
     def now_V(self) -> Bools:
         """Whether a job has this size at present."""
         snapshot, promised = self.snapshot, self.snapshot.promised
-        ids = np.array([job.id for job in snapshot.jobs], dtype=np.int64)
+        ids = snapshot.id_J
         place = {name: a for a, name in enumerate(promised.accelerators)}
         type_A = np.array([place.get(name, ABSENT) for name in snapshot.accelerators], dtype=np.int64)
         table, c_V = snapshot.configurations, self.configuration_V

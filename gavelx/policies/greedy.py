@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.execution import DEFAULT, Execution
+from gavelx.job_table import column
 from gavelx.snapshot import WAITING, Snapshot
 from gavelx.solvers import certified
 
@@ -33,7 +34,7 @@ def usable_throughput_JA(snapshot: Snapshot) -> Floats:
 
 def by_arrival(snapshot: Snapshot, *keys: Floats | Ints) -> list[int]:
     """The jobs, least in the first key first; among equals the oldest, then the one with the lowest id."""
-    arrival_s_J = np.array([job.arrival_s for job in snapshot.jobs])
+    arrival_s_J = column(snapshot.jobs, "arrival_s")
     order: list[int] = np.lexsort((snapshot.id_J, arrival_s_J, *reversed(keys))).tolist()
     return order
 

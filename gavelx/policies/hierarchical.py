@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
+from gavelx.job_table import column
 from gavelx.jobs import Job
 from gavelx.policies.base import Policy
 from gavelx.policies.modifiers import Modifier, within
@@ -131,7 +132,7 @@ class OwnerRates:
         self._fifo_N: list[bool] = [owners.get("", Owner()).fifo]
         self._number: dict[str, int] = {"": 0}
         self.owner_J = np.array([self._node(job.owner, owners) for job in jobs], dtype=np.int64)
-        self._weight_J = np.array([job.weight for job in jobs], dtype=float)
+        self._weight_J = column(jobs, "weight")
         order = sorted(range(len(jobs)), key=lambda j: (jobs[j].arrival_s, jobs[j].id))
         self._rank_J = np.empty(len(jobs), dtype=np.int64)
         self._rank_J[order] = np.arange(len(jobs))

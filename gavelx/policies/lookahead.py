@@ -152,7 +152,7 @@ class lookahead(Modifier):  # noqa: N801  (used like a function: lookahead(max_m
         spread_J = _spread_J(snapshot)
         if not spread_J.any():
             return snapshot.steps_left_J[None, :]
-        order = np.lexsort((np.array([job.id for job in snapshot.jobs]),))
+        order = np.lexsort((snapshot.id_J,))
         normal_DJ = np.empty((self.draws, len(order)))
         normal_DJ[:, order] = snapshot.random(self.seed).normal(size=(self.draws, len(order)))
         return np.asarray(snapshot.steps_left_J * np.exp(spread_J * normal_DJ))

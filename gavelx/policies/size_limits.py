@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.errors import PolicyError
+from gavelx.job_table import column
 from gavelx.memory import Memory
 from gavelx.snapshot import Snapshot
 
@@ -79,7 +80,7 @@ class Limits:
         """The limits after a decision: who was trained before and gets nothing has half, if such is the rule."""
         if self.halve:
             most_J = np.where((snapshot.held_s_J > 0.0) & ~gets_J, np.maximum(1, most_J // 2), most_J)
-        ids = np.array([job.id for job in snapshot.jobs], dtype=np.int64)
+        ids = snapshot.id_J
         return {"job": ids, "most": most_J, "epochs": epochs_J}
 
     @staticmethod
@@ -96,7 +97,7 @@ class Limits:
     @staticmethod
     def _printed_J(snapshot: Snapshot, most_J: Ints) -> Ints:
         """The limit after an epoch as the paper prints it; arrivals are those of the jobs that are there."""
-        arrivals_s = np.array([job.arrival_s for job in snapshot.jobs])
+        arrivals_s = column(snapshot.jobs, "arrival_s")
         span_s = float(np.ptp(arrivals_s)) if len(arrivals_s) > 1 else 0.0
         per_s = (len(arrivals_s) - 1) / span_s if span_s > 0.0 else 0.0
         return np.ceil(2.0 * most_J / np.ceil(per_s * snapshot.held_s_J + 1.0)).astype(np.int64)
@@ -105,7 +106,7 @@ class Limits:
 def remembered_rows(snapshot: Snapshot) -> Ints:
     """The row of each job among the ids that are remembered, or ``UNKNOWN``."""
     row_of = {job_id: row for row, job_id in enumerate(snapshot.memory.get("job", np.zeros(0)).ravel().tolist())}
-    return np.array([row_of.get(job.id, UNKNOWN) for job in snapshot.jobs], dtype=np.int64)
+    return np.array([row_of.get(job_id, UNKNOWN) for job_id in snapshot.id_J.tolist()], dtype=np.int64)
 
 
 def _holds_half_J(snapshot: Snapshot, now_J: Ints) -> Bools:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gavelx.asking import Allocator
 from gavelx.cluster import Cluster, Server
+from gavelx.job_table import column
 from gavelx.jobs import Job
 from gavelx.mechanism import Rules
 from gavelx.prices import Prices
@@ -51,7 +52,7 @@ class Task:
 
     @cached_property
     def scale_J(self) -> Floats:
-        return np.array([job.scale_factor for job in self.jobs], dtype=float)
+        return column(self.jobs, "scale_factor").astype(float)
 
     @cached_property
     def accelerators(self) -> tuple[str, ...]:
@@ -75,9 +76,9 @@ class Task:
     def purchase(self) -> Purchase:
         """The program that buys for this task."""
         demand = Demand(
-            release_s_J=np.array([job.arrival_s for job in self.jobs]),
+            release_s_J=column(self.jobs, "arrival_s"),
             due_s_J=np.array([due_s(job) for job in self.jobs]),
-            steps_J=np.array([job.total_steps for job in self.jobs]),
+            steps_J=column(self.jobs, "total_steps"),
             scale_J=self.scale_J,
             throughput_JP=self.throughput_JO,
         )

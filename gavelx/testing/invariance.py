@@ -137,7 +137,7 @@ class Invariance(Checks):
         before, after = plain.use(table, one.share_C), plain.use(table, back_C)
         top_J = table.throughput_JC.max(axis=1).toarray().ravel() if len(table) else before.throughput_J
         wrong_J = abs(before.throughput_J - after.throughput_J) > self.tolerance * top_J
-        for j in wrong_J.nonzero()[0]:
+        for j in wrong_J.nonzero()[0].tolist():
             speeds = f"{before.throughput_J[j]:.9g} steps/s and gets {after.throughput_J[j]:.9g}"
             seen = f"job {snapshot.jobs[j].id} had {speeds}"
             self.fail(rule, seen, snapshot, f"{hint}, or unique = False in the test class")

@@ -44,7 +44,7 @@ def slice_J(snapshot: Snapshot) -> Floats:
                 alone_JA[row.jobs[0], row.accelerator] = row.steps_per_second[0]
     members = Counter(job.owner for job, runs in zip(snapshot.jobs, runs_J, strict=True) if runs)
     out_J = np.zeros(len(snapshot.jobs))
-    for j in np.flatnonzero(runs_J):
+    for j in np.flatnonzero(runs_J).tolist():
         job = snapshot.jobs[j]
         time_A = snapshot.devices_A / (len(members) * members[job.owner] * job.scale_factor)
         out_J[j] = (alone_JA[j] * time_A).sum() / max(1.0, time_A.sum())

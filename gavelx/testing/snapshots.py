@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gavelx.cluster import Cluster
 from gavelx.configurations import Configurations
 from gavelx.elastic import Elastic
+from gavelx.job_table import column
 from gavelx.jobs import Job
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Pairing, Setting, Throughputs
@@ -108,7 +109,7 @@ def snapshots(
     left_J = draw(st.lists(LEFT, min_size=len(jobs), max_size=len(jobs)))
     snapshot = snapshot_of(jobs, cluster, T_JA, known=known).replace(
         time_s=now_s,
-        elapsed_s_J=np.array([now_s - job.arrival_s for job in jobs], dtype=float),
+        elapsed_s_J=now_s - column(jobs, "arrival_s"),
         steps_left_J=np.array(
             [job.total_steps * left for job, left in zip(jobs, left_J, strict=True)], dtype=float
         ),
@@ -178,13 +179,13 @@ def snapshot_of(
     ``known`` holds more configurations than those of the matrix, where there are.
     """
     now_s = 3600.0 + max((job.arrival_s for job in jobs), default=0.0)
-    scale_J = np.array([job.scale_factor for job in jobs], dtype=np.int64)
+    scale_J = column(jobs, "scale_factor")
     return Snapshot(
         cluster=cluster,
         jobs=tuple(jobs),
         known=Configurations.of_matrix(T_JA, scale_J) if known is None else known,
-        steps_left_J=np.array([job.total_steps * 0.75 for job in jobs], dtype=float),
-        elapsed_s_J=np.array([now_s - job.arrival_s for job in jobs], dtype=float),
+        steps_left_J=column(jobs, "total_steps") * 0.75,
+        elapsed_s_J=now_s - column(jobs, "arrival_s"),
         usd_per_hour_A=np.linspace(3.0, 0.5, len(cluster.accelerators)),
         time_s=now_s,
     )

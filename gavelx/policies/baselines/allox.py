@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
+from gavelx.job_table import column
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import NEVER_S, Handout, seconds_JA
 from gavelx.snapshot import WAITING, Snapshot
@@ -131,7 +132,7 @@ def the_queue(snapshot: Snapshot, waits_J: NDArray[np.bool_]) -> Ints:
     """The jobs that wait, as indices, the oldest first."""
     waiting = np.flatnonzero(waits_J)
     jobs = [snapshot.jobs[j] for j in waiting.tolist()]
-    id_Q, arrival_s_Q = np.array([job.id for job in jobs]), np.array([job.arrival_s for job in jobs])
+    id_Q, arrival_s_Q = column(jobs, "id"), column(jobs, "arrival_s")
     return waiting[np.lexsort((id_Q, arrival_s_Q, -snapshot.elapsed_s_J[waiting]))]
 
 
