@@ -123,8 +123,7 @@ class SleepRunner:
         if not launch.slots:
             self._end(launch.continues, now_s, "its processes here left", left=True)
             return
-        if sleep.launch.first_rank == 0:  # it alone knows: another may have begun a while before or after it
-            launch.saved_steps = max(launch.saved_steps, sleep.steps_at(now_s))
+        launch.saved_steps = max(launch.saved_steps, sleep.steps_at(now_s))
         launch.steps_per_s *= self.speed
         joins = sleep.joins and launch.first_rank > 0
         held_s = now_s - sleep.started_s

@@ -79,11 +79,17 @@ def test_a_gang_is_over_when_its_last_server_is_lost() -> None:
     run(main())
 
 
-@pytest.mark.parametrize(("warm_s", "held_s"), [(0.0, 10.0), (3.0, 7.0), (9.0, 4.0)])
-def test_a_lease_is_paid_for_until_its_last_part_ends_but_for_what_got_ready_before_it(
-    warm_s: float, held_s: float
+@pytest.mark.parametrize(
+    ("warm_s", "took_s", "held_s"),
+    [(0.0, 0.0, 10.0), (3.0, 0.0, 7.0), (9.0, 0.0, 4.0), (0.0, 2.0, 8.0), (3.0, 2.0, 7.0), (0.0, 9.0, 4.0)],
+)
+def test_a_lease_is_paid_for_until_its_last_part_ends_but_for_what_was_before_it(
+    warm_s: float, took_s: float, held_s: float
 ) -> None:
-    """Rank 0's server held its devices for 4 s, the other for 10 s; the job went over in between."""
+    """Rank 0's server held its devices for 4 s, the other for 10 s; the job went over in between.
+
+    The other may have had them a moment before, and its job on the lease before, which is paid for until then.
+    """
 
     async def main() -> None:
         desk = Desk()
@@ -91,7 +97,7 @@ def test_a_lease_is_paid_for_until_its_last_part_ends_but_for_what_got_ready_bef
         desk.submit_gang(2, 1e6)
         desk.wake()
         (run_,) = desk.state.runs.values()
-        run_.warm_s = warm_s
+        run_.warm_s, desk.here.tracked[run_.lease.id].took_s = warm_s, took_s
         for (session, stream), seconds in zip(agents, (4.0, 10.0), strict=True):
             ended = wire.Ended(report_id="r", lease_id=run_.lease.id, job_id=0, steps_done=7.0, held_s=seconds)
             desk.here.receive(session, stream, wire.FromAgent(ended=ended))

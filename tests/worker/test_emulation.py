@@ -80,26 +80,6 @@ def test_a_launch_without_speed_is_refused() -> None:
         runner_at([0.0]).start(wire.Launch(**make_launch(1, steps_per_s=0.0)), 100.0)
 
 
-def test_who_becomes_rank_0_goes_on_from_what_the_scheduler_knows() -> None:
-    """It cannot say how far the job is: it began before rank 0 did, and until then the job was slower."""
-    now = [0.0]
-    fast, slow = runner_at(now), runner_at(now)
-    fast.start(wire.Launch(**make_launch(1, steps_per_s=1.0)), until_s=1000.0)
-    now[0] = 10.0
-    both = make_launch(2, saved_steps=10.0, steps_per_s=5.0) | {"continues": 1}
-    slow.start(wire.Launch(**both | {"first_rank": 1, "size": wire.Size(generation=1)}), until_s=1000.0)
-    now[0] = 13.0
-    fast.resize(wire.Launch(**both))
-    now[0] = 14.0
-    truth = 10.0 + 3.0 + 5.0
-    assert fast.reports()[-1].steps_done == truth
-    alone = make_launch(3, saved_steps=17.0, steps_per_s=2.0) | {"continues": 2, "first_rank": 0}
-    slow.resize(wire.Launch(**alone))
-    assert slow.reports()[-1].handover.steps_done == 17.0
-    now[0] = 16.0
-    assert slow.reports()[-1].steps_done == 21.0
-
-
 def test_leases_of_another_log_are_over_and_their_numbers_mean_nothing() -> None:
     runner = runner_at([0.0])
     runner.belong_to("a")

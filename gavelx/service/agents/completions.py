@@ -184,7 +184,8 @@ class LeaseCompletions:
         complete = first is not None and first.complete and not failed
         job_id = run.lease.job_id
         steps = self._progress.saved_steps(run) if first is None else self._steps(job_id, first, complete=complete)
-        held_s = run.held_s({server: safe_number(final.held_s) for server, final in finals.items()})
+        said_s = {server: safe_number(final.held_s) for server, final in finals.items()}
+        held_s = run.held_s(said_s, tracked.took_s)
         if run.stopped is not None and any(part.server_id not in finals for part in run.parts):
             held_s = max(held_s, run.stopped.lost_s)  # until the lease was taken back, or had ended there
         told = min(finals.values(), key=lambda final: (not final.failed, not final.reason))

@@ -93,10 +93,14 @@ class Resizes:
             for i, part in parts.items()
         ):
             return
+        tracked = self._tracked[lease.id]
+        assert tracked.resizing_s is not None, "its job goes over to it"
+        tracked.took_s = time.monotonic() - tracked.resizing_s
         self._tracked[before.lease.id].ending = True
         measured = self._measuring.end(before.lease.id)
         steps = safe_number(handover.steps_done, self._state.jobs[lease.job_id].job.total_steps)
-        held_s = before.held_s(self._said_s(before, run.parts[0].server_id, safe_number(handover.held_s)))
+        said_s = self._said_s(before, run.parts[0].server_id, safe_number(handover.held_s))
+        held_s = before.held_s(said_s, self._tracked[before.lease.id].took_s)
         resized = lease.id, before.lease.id, lease.job_id, steps, held_s, safe_number(handover.warm_s)
         self._post(
             lambda now_s: [

@@ -48,7 +48,8 @@ class TrackedLease:
     """The parts of a lease, and their final reports in the order in which they came, by server.
 
     ``complete_s``: since when rank 0 is complete; ``ending``: the end of the lease is on its way to the log.
-    ``resizing_s``: since when its job is to go over to it from another lease, without a restart.
+    ``resizing_s``: since when its job is to go over to it from another lease, without a restart; ``took_s``: how
+    long that took.
     """
 
     parts: dict[int, TrackedPart]
@@ -56,6 +57,7 @@ class TrackedLease:
     complete_s: float | None = None
     ending: bool = False
     resizing_s: float | None = None
+    took_s: float = 0.0
 
     @property
     def is_over(self) -> bool:

@@ -75,13 +75,14 @@ class LeaseRecord:
         devices = [Device(part.server_id, slot) for part in self.parts for slot in part.slots]
         return dict(zip(devices, self.numbers, strict=True))
 
-    def held_s(self, said_s: Mapping[int, float]) -> float:
+    def held_s(self, said_s: Mapping[int, float], took_s: float = 0.0) -> float:
         """For how long it was held: that of the server that held it longest, by what each says.
 
-        Processes on other servers than rank 0's may have got ready before it began.
+        Rank 0 knows when the job went over to it. On other servers it may have been held before, for ``warm_s``
+        while processes got ready, and for no longer than all took to go over, ``took_s``.
         """
-        first = self.parts[0].server_id
-        return max([0.0, *(held_s - (i != first) * self.warm_s for i, held_s in said_s.items())])
+        first, before_s = self.parts[0].server_id, max(self.warm_s, took_s)
+        return max([0.0, *(held_s - (i != first) * before_s for i, held_s in said_s.items())])
 
     def on(self, server_id: int) -> LeasePart | None:
         """Its part on this server."""
