@@ -7,7 +7,7 @@ Legend: J jobs, K kinds.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields
-from operator import attrgetter
+from operator import attrgetter, eq
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -56,7 +56,8 @@ class JobTable(Sequence[Job]):
     the default of :class:`Job`. Arrays are not copied: they are not to change any more.
 
     Raises :class:`TypeError` for a name that is no field or a column of another form, :class:`ValueError` for
-    columns of several lengths, and :class:`UserError` for a value that no job can have, with the job's id.
+    columns of several lengths or codes that name no value, and :class:`UserError` for a value that no job can
+    have, with the job's id.
     """
 
     def __init__(self, **columns: "NDArray[Any] | Coded") -> None:
@@ -68,7 +69,10 @@ class JobTable(Sequence[Job]):
         if len(set(lengths.values())) > 1:
             raise ValueError(f"columns of one length are expected, not of {lengths}")
         self._columns: dict[str, NDArray[Any] | Coded] = {
-            name: of if isinstance(of, Coded) else np.asarray(of, DTYPES[name]) for name, of in columns.items()
+            name: of
+            if isinstance(of, Coded)
+            else np.asarray(of).astype(DTYPES[name], casting="same_kind", copy=False)
+            for name, of in columns.items()
         }
         self._check_values()
 
@@ -79,6 +83,9 @@ class JobTable(Sequence[Job]):
         if (name in DTYPES) == isinstance(of, Coded):
             expected = "an array of numbers" if name in DTYPES else "Coded(values, code_J)"
             raise TypeError(f"the column {name} is {type(of).__name__}; {expected} is expected")
+        if isinstance(of, Coded) and len(of) and not 0 <= of.code_J.min() <= of.code_J.max() < len(of.values):
+            least, most = of.code_J.min(), of.code_J.max()
+            raise ValueError(f"the column {name} has codes from {least} to {most}, and {len(of.values)} values")
 
     def _check_values(self) -> None:
         """What :class:`Job` checks: numbers all at once, and the rest once for each kind of job."""
@@ -108,7 +115,7 @@ class JobTable(Sequence[Job]):
         """Whether these are the same jobs in the same order."""
         if not isinstance(other, Sequence):
             return NotImplemented
-        return self is other or (len(self) == len(other) and all(map(Job.__eq__, self, other)))
+        return self is other or (len(self) == len(other) and all(map(eq, self, other)))
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -39,7 +39,7 @@ JOBS = st.lists(
 
 def table_of(jobs: list[Job]) -> JobTable:
     """The columns of some jobs, each value of a coded column once."""
-    columns: dict[str, object] = {name: [getattr(job, name) for job in jobs] for name in DTYPES}
+    columns: dict[str, object] = {name: column(jobs, name) for name in DTYPES}
     for name in ("job_type", "slo", "owner", "preemptible", "elastic"):
         values = list(dict.fromkeys(getattr(job, name) for job in jobs))
         columns[name] = Coded(values, np.array([values.index(getattr(job, name)) for job in jobs], dtype=np.int16))
@@ -54,6 +54,7 @@ def test_it_is_the_same_sequence(jobs: list[Job]) -> None:
     assert len(table) == len(jobs)
     assert list(table[1:-1]) == jobs[1:-1]
     assert table != [*jobs, Job(1, "lm")]
+    assert not jobs or table != ["no job"] * len(jobs)
 
 
 @given(JOBS)
@@ -138,5 +139,10 @@ def test_columns_of_another_form_are_refused() -> None:
         JobTable(id=id_J, job_type=np.array(["lm", "lm"]))
     with pytest.raises(TypeError, match="an array of numbers is expected"):
         JobTable(id=id_J, job_type=lm, weight=lm)
+    with pytest.raises(TypeError, match="Cannot cast"):
+        JobTable(id=id_J + 0.5, job_type=lm)
+    for wrong in (-1, 1):
+        with pytest.raises(ValueError, match=f"job_type has codes from .*{wrong}.*, and 1 values"):
+            JobTable(id=id_J, job_type=Coded(["lm"], np.array([0, wrong])))
     with pytest.raises(ValueError, match="one length"):
         JobTable(id=id_J, job_type=lm, weight=np.ones(3))
