@@ -1,7 +1,9 @@
 """One max-min allocation of very many jobs of few kinds: processor seconds, and the most memory with the inputs.
 
-python -m benchmarks.many                        # 10,000,000 jobs of the 26 kinds of the real table
-python -m benchmarks.many --jobs 1000000 --json OUT
+    python -m benchmarks.many                        # 10,000,000 jobs of the 26 kinds of the real table
+    python -m benchmarks.many --jobs 1000000 --json OUT
+
+``--policy`` names another one.
 """
 
 import argparse

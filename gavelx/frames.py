@@ -1,4 +1,7 @@
-"""Tables as pandas DataFrames, and as HTML for notebooks. pandas is heavy, and imported here alone, on demand."""
+"""What pandas does for us: DataFrames, HTML for notebooks, numbers for what is equal.
+
+It is heavy, and imported here alone, on demand.
+"""
 # ruff: noqa: PLC0415
 
 from collections.abc import Iterable, Mapping

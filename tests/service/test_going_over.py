@@ -7,7 +7,7 @@ import pytest
 
 from gavelx.elastic import Elastic
 from gavelx.jobs import Job
-from gavelx.mechanism.events import JobSubmitted, PolicyChanged, Resized
+from gavelx.mechanism.events import JobSubmitted, LeaseEnded, PolicyChanged, Resized
 from gavelx.policies import load_policy
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.store.records import Entry
@@ -22,7 +22,9 @@ class GoingOver(Elastically):
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         super().__init__(range(1, 4))
-        patch.setattr("gavelx.service.agents.registry.time", SimpleNamespace(monotonic=lambda: self.now_s))
+        for module in ("registry", "resizes"):
+            clock = SimpleNamespace(monotonic=lambda: self.now_s)
+            patch.setattr(f"gavelx.service.agents.{module}.time", clock)
 
     async def begin(self) -> None:
         self.agents = [await self.agent(name, 1) for name in ("one", "two", "three")]
@@ -110,5 +112,32 @@ def test_it_is_not_held_while_processes_on_some_servers_get_ready(monkeypatch: p
         over_s = desk.now_s
         resized = desk.goes_over(over_s - 10.0, over_s - 11.0)
         assert resized.held_s == pytest.approx(over_s - 10.0)
+
+    run(main())
+
+
+@pytest.mark.parametrize(("other_s", "held_s"), [(5.0, 5.0), (6.5, 5.0), (7.0, 5.0), (9.0, 7.0)])
+def test_the_lease_after_begins_when_rank_0_goes_over(
+    other_s: float, held_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All took 2 s: what the other server had it for before rank 0 did, it was on the lease before."""
+
+    async def main() -> None:
+        desk = GoingOver(monkeypatch)
+        await desk.begin()
+        desk.now_s += 5.0
+        for n in range(3):
+            desk.says(n, desk.old(desk.now_s))
+        desk.is_to_go_over()
+        desk.now_s += 2.0
+        desk.goes_over(desk.now_s, desk.now_s)
+        for n, seconds in zip(desk.kept, (5.0, other_s), strict=True):
+            ended = wire.Ended(
+                report_id=f"{n}", lease_id=desk.second.lease.id, job_id=0, steps_done=40.0, held_s=seconds
+            )
+            desk.here.receive(*desk.agents[n], wire.FromAgent(ended=ended))
+            desk.settle()
+        (event,) = [entry.event for entry in desk.log if isinstance(entry.event, LeaseEnded)]
+        assert event.held_s == pytest.approx(held_s)
 
     run(main())

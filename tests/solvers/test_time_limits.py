@@ -82,10 +82,8 @@ SOLVERS = {
 def test_every_solver_ends_when_its_processor_time_is_spent(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     with limited(BUDGET_S):
         SOLVERS[name]()
-    for steps in (
-        embedding,
-        kernel,
-    ):  # looks at the clock every ten steps, and needs fewer here
+    for steps in (embedding, kernel):
+        # the interior point looks at the clock every ten steps, and needs fewer here
         monkeypatch.setattr(steps, "AT_ONCE", 1)
     ticks = itertools.count()
     for clock in ("thread_time", "perf_counter"):
