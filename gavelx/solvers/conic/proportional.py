@@ -10,7 +10,8 @@ For any lambda > 0, ``w log e <= w log(w / lambda) - w + lambda e``; with lambda
 bounds the program: ``sum_g (w log(w / lambda) - w) + p.W + sum_g max_a (lambda gain_ga - load_g p_a)^+``.
 
 Source: S. Mehrotra, "On the implementation of a primal-dual interior point method" (SIAM Journal on Optimization
-2, 1992), whose choice of the centring is used, without its second-order term.
+2, 1992): the choice of the centring, and the second-order term, of which only so much is used as the step that is
+free of it could go.
 
 Legend: B programs, G rows (jobs, or classes of identical ones), A accelerator types.
 """
@@ -38,8 +39,12 @@ HALFWAY = 1e-3
 """The same of the point from which programs with nearly the same rows start."""
 STALLED = 3
 """Steps without a smaller gap after which rounding has won."""
-BOUNDARY = 0.995
-"""How far a step goes towards the first variable that becomes zero."""
+BOUNDARY = 0.98
+"""How far a step goes towards the first variable that becomes zero, until it is close to the optimum."""
+LEAST = 1e-6
+"""The least part of the present products at which a step aims."""
+TOGETHER = 0.1
+"""Nor does it aim at less than this part of what left-over costs add to the products: these are not to vanish first."""
 CELLS = 25_000
 """Size of the arrays of programs solved side by side: they stay in the cache."""
 
@@ -204,12 +209,19 @@ class _Point:
         Variables and multipliers go equally far, for the logarithm ties them.
         """
         newton, centre_B = _Newton(self), self.centre()
-        dx, dz, dv, _, dp = newton.towards(np.zeros_like(centre_B))
+        dx, dz, dv, _, dp = newton.towards(-self.x * self.v, -self.z * self.p)
         length_B = np.minimum(1.0, self._longest(dx, dz, dv, dp))
         bent_B = (np.einsum("BGV,BGV->B", dx, dv) + np.einsum("BA,BA->B", dz, dp)) / self.products
-        part_B = np.clip(1.0 - length_B + length_B**2 * bent_B / centre_B, 1e-2, 1.0) ** 3
-        dx, dz, dv, dnu, dp = newton.towards(part_B * centre_B)
-        length_B = np.minimum(1.0, BOUNDARY * self._longest(dx, dz, dv, dp))
+        part_B = np.clip(1.0 - length_B + length_B**2 * bent_B / centre_B, 0.0, 1.0) ** 3
+        left_B = np.einsum("BGV,BGV->B", self.x, np.abs(newton.residual)) / (self.products * centre_B)
+        part_B = np.clip(np.maximum(part_B, TOGETHER * left_B), LEAST, 1.0)
+        aim_B1, bend_B1 = (part_B * centre_B)[:, None], length_B[:, None] ** 2
+        dx, dz, dv, dnu, dp = newton.towards(
+            aim_B1[:, :, None] - self.x * self.v - bend_B1[:, :, None] * dx * dv,
+            aim_B1 - self.z * self.p - bend_B1 * dz * dp,
+        )
+        length_B = np.maximum(BOUNDARY, 1.0 - np.sqrt(part_B)) * self._longest(dx, dz, dv, dp)
+        length_B = np.minimum(1.0, length_B)
         along, across = length_B[:, None], length_B[:, None, None]
         self.z, self.nu, self.p = self.z + along * dz, self.nu + along * dnu, self.p + along * dp
         self.x, self.v = self.x + across * dx, self.v + across * dv
@@ -242,15 +254,16 @@ class _Newton:
     """
 
     def __init__(self, point: _Point) -> None:
-        self.at, A = point, len(point.devices)
+        self.at, (B, G, V) = point, point.x.shape
         self.ratio = point.x / point.v
-        self.main = self.ratio.argmax(axis=2)[:, :, None]
+        main = self.ratio.argmax(axis=2)
+        self.main = main + V * np.arange(B * G).reshape(B, G)  # its place in an array B x G x V
         self.curve = np.sqrt(point.weight) / point.speed()
-        self.gain_main = point.gain[np.arange(self.main.shape[1]), self.main[:, :, 0]]
-        stiff = 1.0 / self._of_main(self.ratio)
+        self.gain_main = point.gain[np.arange(G), main]
+        stiff = 1.0 / self.ratio.take(self.main)
         self.others = others = self.ratio.copy()
-        np.put_along_axis(others, self.main, 0.0, 2)
-        sum_others, apart = others.sum(axis=2), point.gain - self.gain_main[:, :, None]
+        others.put(self.main, 0.0)
+        sum_others, apart = np.einsum("BGV->BG", others), point.gain - self.gain_main[:, :, None]
         k11 = 1.0 + stiff * sum_others
         k12 = self.curve * np.einsum("BGV,BGV->BG", others, apart) / k11  # over the root of ``stiff``
         two = self.curve[:, :, None] * apart - (stiff * k12)[:, :, None]
@@ -259,42 +272,45 @@ class _Newton:
         k22 = 1.0 + stiff * k12**2 + np.einsum("BGV,BGV->BG", two, two_others)
         self.one, self.two = self._whole(one_others), self._whole(two_others / np.sqrt(k22)[:, :, None])
         load = point.load[:, :, None]
-        one, two = load * self.one[:, :, :-1], load * self.two[:, :, :-1]
-        system = np.einsum("BGA,BGC->BAC", one, one) + np.einsum("BGA,BGC->BAC", two, two)
-        weighed = load * load * others
-        is_main = np.zeros(others.shape)
-        np.put_along_axis(is_main, self.main, 1.0, 2)
-        crossed = np.einsum("BGA,BGC->BAC", weighed[:, :, :-1], is_main[:, :, :-1])
-        self.system = -(system + crossed + crossed.transpose(0, 2, 1))
-        every = np.arange(A)
-        of_main = np.einsum("BG,BGA->BA", point.load**2 * sum_others, is_main[:, :, :-1])
-        self.system[:, every, every] += weighed[:, :, :-1].sum(axis=1) + of_main + point.z / point.p
+        weighed, is_main = load * load * others, np.zeros(others.shape)
+        is_main.put(self.main, 1.0)
+        self.system = -_products(weighed, is_main)
+        self.system += self.system.transpose(0, 2, 1)
+        for outer in (load * self.one, load * self.two):
+            self.system -= _products(outer, outer)
+        every = np.arange(V - 1)
+        of_main = np.einsum("BG,BGV->BV", point.load**2 * sum_others, is_main) + np.einsum("BGV->BV", weighed)
+        self.system[:, every, every] += of_main[:, :-1] + point.z / point.p
         self.residual = point.v - point.left_over()
-
-    def _of_main(self, all_BGV: Floats) -> Floats:
-        return np.asarray(np.take_along_axis(all_BGV, self.main, 2)[:, :, 0])
 
     def _whole(self, change: Floats) -> Floats:
         """A change of the others, and with it that of the largest share: the sum stays."""
-        np.put_along_axis(change, self.main, -change.sum(axis=2, keepdims=True), 2)
+        change.put(self.main, 0.0)
+        change.put(self.main, -np.einsum("BGV->BG", change))
         return change
 
     def row(self, right: Floats) -> Floats:
         """The changes of every row's shares."""
-        right = right - np.take_along_axis(right, self.main, 2)
+        right = right - right.take(self.main)[:, :, None]
         one = np.einsum("BGV,BGV->BG", self.one, right)[:, :, None] * self.one
         two = np.einsum("BGV,BGV->BG", self.two, right)[:, :, None] * self.two
         return np.asarray(self._whole(self.others * right) - one - two)
 
-    def towards(self, centre_B: Floats) -> tuple[Floats, ...]:
-        """The changes of all variables towards products of this size."""
-        at, centre = self.at, centre_B[:, None]
+    def towards(self, rx: Floats, rz: Floats) -> tuple[Floats, ...]:
+        """The changes of all variables that change the products x v and z p by so much, in the first order."""
+        at = self.at
         over_z = at.used(at.x) + at.z - at.devices
-        rx, rz = centre[:, :, None] - at.x * at.v, centre - at.z * at.p
         right = self.residual + rx / at.x
         dp = solved(self.system, at.used(self.row(right)) + rz / at.p + over_z)
         right[:, :, :-1] -= at.load[:, :, None] * dp[:, None, :]
         dx = self.row(right)  # in one: the difference of two would round
         dz, dv = (rz - at.z * dp) / at.p, (rx - at.v * dx) / at.x
         gained = np.einsum("GV,BGV->BG", at.gain, dx) * self.curve**2
-        return dx, dz, dv, self._of_main(right - dx / self.ratio) - self.gain_main * gained, dp
+        dnu = (right - dx / self.ratio).take(self.main) - self.gain_main * gained
+        return dx, dz, dv, dnu, dp
+
+
+def _products(left: Floats, right: Floats) -> Floats:
+    """Sums over rows of the products of two columns, but idleness: A x A for each program."""
+    both = [np.ascontiguousarray(each[:, :, :-1].transpose(0, 2, 1)) for each in (left, right)]
+    return np.asarray(np.einsum("BAG,BCG->BAC", *both))
