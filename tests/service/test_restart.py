@@ -149,8 +149,9 @@ def test_a_job_that_did_not_reach_the_log_is_in_no_snapshot(
             with monkeypatch.context() as patch:
                 patch.setattr(service.log, "append", full)
                 patch.setattr(service.log, "settle", full)
-                with pytest.raises(grpc.aio.AioRpcError):
+                with pytest.raises(grpc.aio.AioRpcError) as refused:
                     await user.submit(spec(request_id="r"))
+                assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
                 service.scheduler.close()
                 await service._running
         async with serving(tmp_path) as service, user_of(service) as user:

@@ -180,6 +180,7 @@ class EventLoop:
     async def _batch(self) -> bool:
         """One round of the loop; False if the log cannot be written."""
         if self._unsure is not None and not await self._settled():
+            self._refuse_callers()
             return False
         now_s = self.clock.now_s()
         items, entries = self._taken(now_s)
@@ -263,6 +264,11 @@ class EventLoop:
             self.agents.progress.report_again()
             self.state.forget_unlogged()
         return True
+
+    def _refuse_callers(self) -> None:
+        """The log still cannot be written: who asks is told so, and what has to be logged waits."""
+        _refuse([item for item in self._items if not item.lasting], LogUnavailableError(self.failure))
+        self._items = [item for item in self._items if item.lasting]
 
     def _follow(self, items: list[Item], entries: list[Entry]) -> None:
         """Everything in the batch is durable: act on it."""
