@@ -44,7 +44,7 @@ BOUNDARY = 0.98
 LEAST = 1e-6
 """The least part of the present products at which a step aims."""
 TOGETHER = 0.1
-"""Nor does it aim at less than this part of what left-over costs add to the products: these are not to vanish first."""
+"""Nor at less than this part of what left-over costs add to them, for products are not to vanish first."""
 CELLS = 25_000
 """Size of the arrays of programs solved side by side: they stay in the cache."""
 
@@ -285,7 +285,6 @@ class _Newton:
 
     def _whole(self, change: Floats) -> Floats:
         """A change of the others, and with it that of the largest share: the sum stays."""
-        change.put(self.main, 0.0)
         change.put(self.main, -np.einsum("BGV->BG", change))
         return change
 
