@@ -35,9 +35,9 @@ def _rows_hold_what_leases_say(live: LiveJobs, leasing: Leasing) -> None:
         j = live.index[job_id]
         assert lease.job_id == job_id, (lease, job_id)
         assert int(live.lease[j]) == lease.id, (lease, int(live.lease[j]))
-        assert leasing.accelerators[live.type[j]] == lease.accelerator, (lease, int(live.type[j]))
+        assert leasing.hardware.accelerators[live.type[j]] == lease.accelerator, (lease, int(live.type[j]))
         how = lease.configuration
-        held = {leasing.accelerators[a]: n for a, n in enumerate(live.others[j].tolist()) if n}
+        held = {leasing.hardware.accelerators[a]: n for a, n in enumerate(live.others[j].tolist()) if n}
         assert (int(live.held_devices[j]), held) == (how.devices, dict(how.others)), lease
         assert len(lease.devices) == how.devices_in_all, lease
         assert permits(live.jobs[j], how.devices_in_all, how.batch, mixed=bool(how.others)), lease
@@ -59,11 +59,11 @@ def _devices_are_free_or_held_once(leasing: Leasing) -> None:
         for device in lease.devices:
             held.setdefault(device, []).append(lease)
     for device, leases in held.items():
-        assert device.server_id in leasing.servers, f"{device} is held, and its server is gone"
+        assert device.server_id in leasing.hardware.servers, f"{device} is held, and its server is gone"
         assert len(leases) == 1 or _are_a_pair(leases), f"{device} is in leases {[lease.id for lease in leases]}"
     held_on = Counter(device.server_id for device in held)
-    for server in leasing.servers.values():
-        free = leasing.free[leasing.accelerators.index(server.accelerator)].on(server.id)
+    for server in leasing.hardware.servers.values():
+        free = leasing.hardware.free[leasing.hardware.accelerators.index(server.accelerator)].on(server.id)
         assert free + held_on[server.id] == server.device_count, (
             f"server {server.id}: {free} free and {held_on[server.id]} held of {server.device_count}"
         )

@@ -6,23 +6,22 @@ gains. Legend: J live jobs.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.cluster import Cluster, Server
+from gavelx.cluster import Server
 from gavelx.configuration import ALONE, Configuration, widened
 from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Resize, Stop, by_server
 from gavelx.mechanism.events import ServerOffers, WorkerLost
+from gavelx.mechanism.hardware import Hardware
 from gavelx.mechanism.live import NO_WAY, LiveJobs
-from gavelx.mechanism.placement import FreeDevices
 from gavelx.mechanism.protection import may_keep
 from gavelx.mechanism.room import Tenant, make_room
 from gavelx.mechanism.rules import Rules
 from gavelx.mechanism.selection import Choice, Choices, loss_s, steps_left
+from gavelx.mechanism.stopped import Stopped, StoppedLeases
 from gavelx.mixes import Mix, mixes, speed_on
 from gavelx.sizes import OWN_BATCH, Sized, sizes, speed
 from gavelx.snapshot import WAITING
@@ -33,7 +32,6 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-NO_OFFER = -1, 0, 0
 PORTION = 1024
 """Leases that one event gives out at most, and a plan takes back at once: a service hears others in between."""
 Given = tuple[Choice, tuple[Device, ...]]
@@ -42,125 +40,71 @@ Tenants = dict[int, list[Tenant]]
 """Jobs that may move, by the server that they are on."""
 
 
-class Stopped(NamedTuple):
-    """A lease that was taken back, and has not reported its end yet.
-
-    ``held_s`` is what was accounted for, since ``from_s``; ``kept`` are devices of it that the lease has which
-    continues it, by type. ``servers`` are those of its servers that are not lost; on the others it had ended by
-    ``over_s``.
-    """
-
-    job_id: int
-    type: int
-    devices: int
-    batch: int
-    held_s: float
-    price: float
-    from_s: float
-    servers: frozenset[int]
-    others: tuple[int, ...] = ()
-    kept: tuple[tuple[int, int], ...] = ()
-    over_s: float = 0.0
-
-    @property
-    def uses(self) -> dict[int, int]:
-        """Devices of each type."""
-        return {self.type: self.devices, **{a: devices for a, devices in enumerate(self.others) if devices}}
-
-    def new_of(self, uses: Mapping[int, int]) -> dict[int, int]:
-        """Those of these devices that it did not keep for the lease which continues it."""
-        kept = dict(self.kept)
-        return {a: devices - kept.get(a, 0) for a, devices in uses.items()}
-
-    def lost(self, server_id: int, over_s: float) -> "Stopped":
-        """A server is lost. When all are, the lease was held until it had ended on the last of them."""
-        now = self._replace(servers=self.servers - {server_id}, over_s=max(self.over_s, over_s))
-        return now if now.servers else now._replace(held_s=now.lost_s)
-
-    @property
-    def lost_s(self) -> float:
-        """For how long it was held on servers that are lost, as far as that is known."""
-        return min(self.held_s, max(0.0, self.over_s - self.from_s)) if self.over_s else self.held_s
-
-
 class Leasing:
-    """Servers, leases, and the changes to them."""
+    """Leases, and the changes to them. ``settle`` accounts for the time of these running jobs until then."""
 
     def __init__(
-        self, live: LiveJobs, throughputs: Throughputs, rules: Rules, settle: Callable[[Ints, float], None]
+        self,
+        live: LiveJobs,
+        hardware: Hardware,
+        throughputs: Throughputs,
+        rules: Rules,
+        settle: Callable[[Ints, float], None],
     ) -> None:
-        self.live, self.throughputs, self.rules = live, throughputs, rules
-        self._settle = settle  # accounts for the time of these running jobs until then
+        self.live, self.hardware, self.throughputs, self.rules = live, hardware, throughputs, rules
+        self._settle = settle
         self.now_s = 0.0
         self.leases: dict[int, Lease] = {}  # by job id
-        self.servers: dict[int, Server] = {}
-        self.accelerators: list[str] = []
-        self.free: list[FreeDevices] = []  # by accelerator type
+        self.stopped = StoppedLeases()
         self.may_move = True  # the present allocation lets running jobs be moved to other devices of their type
         self.left_out: list[Choice] = []  # gangs for which the last plan found no place
         self.unfinished = False  # the last plan was more than a portion: the rest is to be planned at once
         self.waits_to_grow = (
             False  # somebody has a smaller size than the last plan gave it, until the larger one pays
         )
-        self._epochs: dict[int, int] = {}  # of each server, the last that was heard of
-        self._offers: dict[int, tuple[int, int, int]] = {}  # and of its last offer the epoch, number and devices
-        self._stopped: dict[int, Stopped] = {}  # by lease id
         self._movable: dict[tuple[int, int], Tenants] = {}  # by type and width, as far as a plan asked for them
         self._left_alone: set[int] = set()  # by job id, whose partners left since devices were last arranged
-        self._devices_A: list[int] = []
-        self._cluster: Cluster | None = None  # until servers come or go
         self._last_lease_id = 0
 
     # -- servers ----------------------------------------------------------------------------------------------
 
     def join(self, server: Server, epoch: int) -> list[Command] | None:
-        """A server offers its devices; None if that is no news. One that comes back has lost what ran on it."""
-        if epoch <= self._epochs.get(server.id, -1):
+        """A server lends its devices; None if that is no news. One that comes back has lost what ran on it."""
+        if not self.hardware.comes_anew(server.id, epoch):
             return None
         stops = self._leave(server.id, fall_back=True)
-        self._epochs[server.id] = epoch
-        self.servers[server.id], self._cluster = server, None
-        a = self.accelerators.index(server.accelerator)
-        self.free[a].join(server)
-        self._devices_A[a] += server.device_count
-        if (offered := self._offers.get(server.id, NO_OFFER))[0] == epoch:
-            self._lend(server.id, offered[2], 0.0, may_resize=False)  # nothing runs there yet
+        self.hardware.join(server, epoch)
         return stops
 
     def lose(self, server_id: int, epoch: int) -> list[Command] | None:
         """A server is gone; None if that is no news. Its gangs go on from what is known to be saved."""
-        return self._leave(server_id, fall_back=True) if self._is_news(server_id, epoch) else None
+        return self._leave(server_id, fall_back=True) if self.hardware.hears_of_end(server_id, epoch) else None
 
     def drain(self, server_id: int, epoch: int) -> list[Command] | None:
-        """A server offers no devices any more; None if that is no news. Its gangs stop as at any preemption."""
-        return self._leave(server_id, fall_back=False) if self._is_news(server_id, epoch) else None
+        """A server lends no devices any more; None if that is no news. Its gangs stop as at any preemption."""
+        return self._leave(server_id, fall_back=False) if self.hardware.hears_of_end(server_id, epoch) else None
+
+    def _leave(self, server_id: int, *, fall_back: bool) -> list[Command]:
+        if not self.hardware.leave(server_id):
+            return []
+        hit = [lease for lease in self.leases.values() if any(d.server_id == server_id for d in lease.devices)]
+        rows = [self.live.index[lease.job_id] for lease in hit]
+        if fall_back:
+            lost_J = [j for j in rows if not self.live.done[j]]
+            self.live.steps_done[lost_J] = self.live.saved_steps[lost_J]
+        return self.stop_all(rows)
 
     def offer(self, offer: ServerOffers, until_s: float, *, may_resize: bool) -> list[Command] | None:
-        """A server lends more devices or fewer; None if that is no news.
+        """A server lends more devices or fewer; None if that changes nothing.
 
         Jobs on devices that it takes back shrink to those that they keep, if they ``may_resize`` and can; the
         others stop as at any preemption. An offer may be heard before the news that its server came.
         """
-        known, offered = self._epochs.get(offer.server_id, -1), self._offers.get(offer.server_id, NO_OFFER)
-        if (offer.epoch, offer.number) <= offered[:2] or offer.epoch < known:
+        if not self.hardware.hears_offer(offer) or not self.hardware.lend(offer.server_id, offer.devices):
             return None
-        self._offers[offer.server_id] = offer.epoch, offer.number, offer.devices
-        if offer.epoch > known or offer.server_id not in self.servers:
-            return None
-        return self._lend(offer.server_id, offer.devices, until_s, may_resize=may_resize)
-
-    def _lend(self, server_id: int, devices: int, until_s: float, *, may_resize: bool) -> list[Command] | None:
-        """From now on just the first so many devices of a server; None if that changes nothing."""
-        before = self.servers[server_id]
-        if before.device_count == devices:
-            return None
-        a = self.accelerators.index(before.accelerator)
-        self.servers[server_id], self._cluster = replace(before, device_count=devices), None
-        self.free[a].offer(server_id, devices)
-        self._devices_A[a] += devices - before.device_count
         hit, commands = list[int](), list[Command]()
         for lease in list(self.leases.values()):
-            left = tuple(d for d in lease.devices if d.server_id != server_id or d.slot < devices)
+            left = tuple(d for d in lease.devices if d.server_id != offer.server_id or d.slot < offer.devices)
             if len(left) == len(lease.devices):
                 continue
             j = self.live.index[lease.job_id]
@@ -175,69 +119,24 @@ class Leasing:
         live, job = self.live, self.live.jobs[j]
         if not self._may_resize()[j] or live.done[j]:
             return None
-        most_A = [sum(self._type_of(device) == a for device in left) for a in range(len(self.accelerators))]
+        most_A = [
+            sum(self.hardware.type_of(device) == a for device in left)
+            for a in range(len(self.hardware.accelerators))
+        ]
         fits = list[tuple[float, Choice]]()
         for a in live.uses_of(j):
             own = Sized(job.scale_factor, OWN_BATCH, float(np.nan_to_num(live.throughput[j, a])))
             fits += [
                 (size.steps_per_s, Choice(j, ALONE, a, size.devices, int(live.way[j]), size.batch))
-                for size in (own, *sizes(job, self.accelerators[a], self.throughputs))
+                for size in (own, *sizes(job, self.hardware.accelerators[a], self.throughputs))
                 if size.devices <= most_A[a] and size.steps_per_s > 0.0
             ]
-        for mix in mixes(job, self.accelerators, self.throughputs, most_A) if live.others_of(j) else ():
-            (first, devices), *others = ((self.accelerators.index(name), count) for name, count in mix)
+        for mix in mixes(job, self.hardware.accelerators, self.throughputs, most_A) if live.others_of(j) else ():
+            (first, devices), *others = ((self.hardware.accelerators.index(name), count) for name, count in mix)
             others_A = tuple(dict(others).get(a, 0) for a in range(len(most_A)))
             speed_ = speed_on(job, mix, OWN_BATCH, self.throughputs) or 0.0
             fits.append((speed_, Choice(j, ALONE, first, devices, int(live.way[j]), OWN_BATCH, others_A)))
         return max(fits, key=lambda fit: fit[0])[1] if fits else None
-
-    def _type_of(self, device: Device) -> int:
-        """The accelerator type of a device of a server that is here."""
-        return self.accelerators.index(self.servers[device.server_id].accelerator)
-
-    def _is_news(self, server_id: int, epoch: int) -> bool:
-        last = self._epochs.get(server_id, -1)
-        if epoch < last or (epoch == last and server_id not in self.servers):
-            return False
-        self._epochs[server_id] = epoch
-        return True
-
-    def _leave(self, server_id: int, *, fall_back: bool) -> list[Command]:
-        if (server := self.servers.pop(server_id, None)) is None:
-            return []
-        self._cluster = None
-        a = self.accelerators.index(server.accelerator)
-        self.free[a].lose(server)
-        self._devices_A[a] -= server.device_count
-        hit = [lease for lease in self.leases.values() if any(d.server_id == server_id for d in lease.devices)]
-        rows = [self.live.index[lease.job_id] for lease in hit]
-        if fall_back:
-            lost_J = [j for j in rows if not self.live.done[j]]
-            self.live.steps_done[lost_J] = self.live.saved_steps[lost_J]
-        return self.stop_all(rows)
-
-    def add_type(self, accelerator: str) -> None:
-        """Devices of a type that there were none of."""
-        self.accelerators.append(accelerator)
-        self._cluster = None
-        self.free.append(FreeDevices())
-        self._devices_A.append(0)
-
-    @property
-    def cluster(self) -> Cluster:
-        """The servers that are here now."""
-        if self._cluster is None:
-            lend = tuple(server for server in self.servers.values() if server.device_count)
-            self._cluster = Cluster(lend, tuple(self.accelerators))
-        return self._cluster
-
-    def devices(self) -> list[int]:
-        """Devices of each type."""
-        return self._devices_A
-
-    def free_devices(self) -> list[int]:
-        """Devices of each type that no job holds."""
-        return [len(free) for free in self.free]
 
     # -- giving out -------------------------------------------------------------------------------------------
 
@@ -333,25 +232,26 @@ class Leasing:
         before = self.leases[live.jobs[j].id]
         own = before.devices if own is None else own
         kept = {
-            a: _most_together([d for d in own if self._type_of(d) == a], devices) for a, devices in uses.items()
+            a: _most_together([d for d in own if self.hardware.type_of(d) == a], devices)
+            for a, devices in uses.items()
         }
         more = {a: devices - len(kept[a]) for a, devices in uses.items()}
-        if any(devices > len(self.free[a]) for a, devices in more.items()):
+        if any(devices > len(self.hardware.free[a]) for a, devices in more.items()):
             return self.stop_all([j])
-        new = [d for a, n in more.items() if n for d in self.free[a].take(n, near=kept[a])]
+        new = [d for a, n in more.items() if n for d in self.hardware.free[a].take(n, near=kept[a])]
         mine = [device for devices in kept.values() for device in devices]
         if not way.others and self._is_spread((*mine, *new), way.type):
             loss = way.devices * float(loss_s(live, np.array([j]))[0])
             had_choice = bool(new or live.others_of(j))
             if self._spread_speed(way) == 0.0 or (had_choice and self._gain_s(way) > loss):
-                self.free[way.type].give_back(new)  # it is better launched together
+                self.hardware.free[way.type].give_back(new)  # it is better launched together
                 return self.stop_all([j])
         launched_s, held = float(live.launched_s[j]), live.held(j)
         self._settle(np.array([j]), self.now_s)
         kept_A = tuple((a, len(devices)) for a, devices in kept.items())
-        self._stopped[before.id] = self._as_stopped(np.array([j]))[0]._replace(kept=kept_A)
+        self.stopped.put(before.id, self._as_stopped(np.array([j]))[0]._replace(kept=kept_A))
         for a in live.uses_of(j):
-            self.free[a].give_back(device for device in before.devices if device not in mine)
+            self.hardware.free[a].give_back(device for device in before.devices if device not in mine)
         lease = self._leases([(j, (way, (*mine, *new)))], until_s)[0]._replace(continues=before.id)
         self.leases[lease.job_id] = lease
         live.pays(j, held)
@@ -460,8 +360,10 @@ class Leasing:
             if (beside := self.leases.get(self.live.jobs[member].id)) is not None:
                 return beside.devices, []
         if way.others:
-            return tuple(device for a, count in way.uses.items() for device in self.free[a].take(count)), []
-        free, width = self.free[way.type], way.devices
+            return tuple(
+                device for a, count in way.uses.items() for device in self.hardware.free[a].take(count)
+            ), []
+        free, width = self.hardware.free[way.type], way.devices
         if width > 1 and not free.holds_together(width):
             gain_s = self._gain_s(way)
             if gain_s > 0 and (moved := self._room(way.type, width, gain_s)):
@@ -475,12 +377,12 @@ class Leasing:
 
         Free devices are there for it, and these ``besides``.
         """
-        free = self.free[a].by_server()
+        free = self.hardware.free[a].by_server()
         for device in besides:
             free[device.server_id] += 1
         if (a, width) not in self._movable:
             self._movable[a, width] = self._tenants(a, width)
-        moves = make_room(width, self.free[a].fewest(width), free, self._movable[a, width])
+        moves = make_room(width, self.hardware.free[a].fewest(width), free, self._movable[a, width])
         if moves is None or sum(one.loss_s * one.devices for one in moves) >= gain_s:
             return None
         return list(dict.fromkeys(one.job for one in moves))
@@ -520,7 +422,7 @@ class Leasing:
         live, j, a = self.live, way.job, way.type
         spread, whole = live.spread_throughput[j, a], live.throughput[j, a]
         if live.elastic[j] and (way.devices, way.batch) != (live.wanted_devices[j], OWN_BATCH):
-            of = live.jobs[j], self.accelerators[a], way.devices, way.batch, self.throughputs
+            of = live.jobs[j], self.hardware.accelerators[a], way.devices, way.batch, self.throughputs
             spread, whole = (speed(*of, consolidated=here) for here in (False, True))
             if spread is None or not whole:
                 return 1.0
@@ -583,7 +485,9 @@ class Leasing:
             members = (i,) if k == ALONE else (i, k) if i < k else (k, i)
             others = self._mix(way)[1:] if way.others else ()
             spread = len(devices) > 1 and not others and self._is_spread(devices, way.type)
-            yield Configuration(members, self.accelerators[way.type], way.devices, spread, way.batch, others)
+            yield Configuration(
+                members, self.hardware.accelerators[way.type], way.devices, spread, way.batch, others
+            )
 
     def believe(self, j_L: Ints) -> None:
         """How fast these jobs are that have a size other than their own, by the present table."""
@@ -598,11 +502,11 @@ class Leasing:
 
     def _mix(self, way: Choice) -> Mix:
         """The types of a way to run, by name, with the devices of each."""
-        return tuple((self.accelerators[a], devices) for a, devices in way.uses.items())
+        return tuple((self.hardware.accelerators[a], devices) for a, devices in way.uses.items())
 
     def _is_spread(self, devices: tuple[Device, ...], a: int) -> bool:
         servers = len({device.server_id for device in devices})
-        return servers > 1 and servers > self.free[a].fewest(len(devices))
+        return servers > 1 and servers > self.hardware.free[a].fewest(len(devices))
 
     def extend(self, until_s: float) -> list[Command]:
         """All leases run on, past the end of the round."""
@@ -621,7 +525,7 @@ class Leasing:
         stops = list[Command]()
         for j, stopped in zip(rows, self._as_stopped(j_L), strict=True):
             lease = self._give_back(j)
-            self._stopped[lease.id] = stopped
+            self.stopped.put(lease.id, stopped)
             stops.append(Stop(lease.id))
         self._wait(j_L)
         return stops
@@ -642,9 +546,9 @@ class Leasing:
     def _has_not_gone_over(self, j: int) -> None:
         """Until now the job held the devices of the lease that it was to go over from, not those of the next."""
         live, before_id = self.live, self.leases[self.live.jobs[j].id].continues
-        if before_id is not None and (before := self._stopped.get(before_id)) is not None:
-            held_s = before.held_s + float(live.lease_held_s[j])
-            self._stopped[before_id], live.lease_held_s[j] = before._replace(held_s=held_s), 0.0
+        if before_id is not None and (before := self.stopped.get(before_id)) is not None:
+            self.stopped.put(before_id, before._replace(held_s=before.held_s + float(live.lease_held_s[j])))
+            live.lease_held_s[j] = 0.0
 
     def release(self, j: int) -> None:
         """The job waits again; its devices are free, but for those that its partner keeps."""
@@ -661,7 +565,7 @@ class Leasing:
             live.partner[k_L] = ALONE
         else:
             for a in self._as_it_runs(j).uses if live.has_mixes else (int(live.type[j]),):
-                self.free[a].give_back(lease.devices)
+                self.hardware.free[a].give_back(lease.devices)
         return lease
 
     def _wait(self, j_L: Ints) -> None:
@@ -676,24 +580,15 @@ class Leasing:
         live.spread[j_L] = False
         live.stopped_s[j_L] = self.now_s
 
-    def stopped(self, lease_id: int) -> Stopped | None:
-        """What was accounted for of a lease that was taken back, until it reports its end."""
-        return self._stopped.get(lease_id)
-
     def lapsed(self, lost: WorkerLost) -> list[tuple[Stopped, float]]:
         """Leases taken back after they had ended on a lost server; and how much shorter each was held."""
-        if lost.lapsed_s is None or lost.epoch != self._epochs.get(lost.server_id):
+        if lost.lapsed_s is None or not self.hardware.is_epoch(lost.server_id, lost.epoch):
             return []  # it is not known when, or the server came back since
-        shorter = []
-        for lease_id, stopped in self._stopped.items():
-            if lost.server_id in stopped.servers:
-                self._stopped[lease_id] = now = stopped.lost(lost.server_id, lost.over_s)
-                shorter.append((now, stopped.held_s - now.held_s))
-        return [(stopped, seconds) for stopped, seconds in shorter if seconds]
+        return self.stopped.lose(lost.server_id, lost.over_s)
 
     def last_word(self, lease_id: int, held_s: float) -> tuple[Stopped, float] | None:
         """A lease that was taken back says for how long it was held: it, and what was not accounted for yet."""
-        if (stopped := self._stopped.get(lease_id)) is None:
+        if (stopped := self.stopped.get(lease_id)) is None:
             return None
         after = self.leases.get(stopped.job_id)
         if after is not None and after.continues == lease_id:  # its job is in that one from now on
@@ -701,13 +596,8 @@ class Leasing:
             self._settle(np.array([j]), self.now_s)
             self._has_not_gone_over(j)
             self.live.pays(j)
-        stopped = self._stopped.pop(lease_id)
+        stopped = self.stopped.pop(lease_id)
         return stopped, held_s - stopped.held_s
-
-    def forget(self, job_ids: set[int]) -> None:
-        """Jobs that are gone are not charged any more."""
-        if self._stopped and job_ids:
-            self._stopped = {i: stopped for i, stopped in self._stopped.items() if stopped.job_id not in job_ids}
 
 
 def _most_together(devices: Sequence[Device], count: int) -> tuple[Device, ...]:

@@ -31,8 +31,9 @@ from gavelx.mechanism.accounts import Accounts
 from gavelx.mechanism.attained_service import AttainedService
 from gavelx.mechanism.commands import Command, GiveUp, Solve, WakeAt
 from gavelx.mechanism.entitlements import Entitlements, entitlements
+from gavelx.mechanism.hardware import Hardware
 from gavelx.mechanism.invariants import validate
-from gavelx.mechanism.leasing import Leasing, Stopped
+from gavelx.mechanism.leasing import Leasing
 from gavelx.mechanism.lengths import Left, Lengths
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.protection import Protection
@@ -50,6 +51,7 @@ from gavelx.mechanism.selection import (
     until_filling_s,
 )
 from gavelx.mechanism.solve_trigger import NEVER, SolveTrigger
+from gavelx.mechanism.stopped import Stopped
 from gavelx.mechanism.view import JobView
 from gavelx.memory import Memory
 from gavelx.prices import Prices
@@ -88,7 +90,8 @@ class Mechanism:
         self.throughputs, self.rules, self.opens = throughputs, rules, opens
         self.live = LiveJobs()
         self.accounts = Accounts(self.live, prices or Prices({}), rules)
-        self.leasing = Leasing(self.live, throughputs, rules, self.accounts.settle)
+        self.hardware = Hardware()
+        self.leasing = Leasing(self.live, self.hardware, throughputs, rules, self.accounts.settle)
         self.lengths = lengths or Lengths()
         self.rounds = 0
         self.given_up: list[int] = []  # ids of jobs that failed too often
@@ -174,10 +177,10 @@ class Mechanism:
         return [*self._finished(j), *self._look_again()]
 
     def _worker_joined(self, server: Server, epoch: int) -> list[Command]:
-        if server.accelerator not in self.leasing.accelerators:
-            self.leasing.add_type(server.accelerator)
+        if server.accelerator not in self.hardware.accelerators:
+            self.hardware.add_type(server.accelerator)
             self._speeds.clear()
-            self.accounts.reprice(self.accounts.prices, self.leasing.accelerators)
+            self.accounts.reprice(self.accounts.prices, self.hardware.accelerators)
             jobs, added = self.live.jobs, [server.accelerator]
             apart_J, together_J = (self.throughputs.matrix(jobs, added, whole)[:, 0] for whole in (False, True))
             none_J = np.zeros(len(jobs))
@@ -213,7 +216,7 @@ class Mechanism:
         Where nothing runs there may be none for long, or ever: then it begins now.
         """
         self.accounts.settle_all(self._now_s)
-        self.accounts.reprice(prices, self.leasing.accelerators)
+        self.accounts.reprice(prices, self.hardware.accelerators)
         self._trigger.all_changed()
         return self._look_again() if self.live.count and not self.leasing.leases else []
 
@@ -227,7 +230,7 @@ class Mechanism:
 
         Where all that was known of a job were estimates, its steps may be of another size than was thought.
         """
-        guessed, types, live = self._guessed(), self.leasing.accelerators, self.live
+        guessed, types, live = self._guessed(), self.hardware.accelerators, self.live
         before = live.best_speed(guessed)
         self.know(throughputs)
         jobs = self.live.jobs
@@ -242,7 +245,7 @@ class Mechanism:
 
     def _guessed(self) -> Ints:
         """The rows of live jobs of which no speed was measured."""
-        ranges, types = self.throughputs.ranges, self.leasing.accelerators
+        ranges, types = self.throughputs.ranges, self.hardware.accelerators
         if not ranges:
             return np.zeros(0, dtype=np.int64)
         kinds = {(job.job_type, job.scale_factor) for job in self.live.jobs}
@@ -344,7 +347,7 @@ class Mechanism:
         before = self._last_word(j, event.before_id, event.held_s)
         if before is None:
             return []
-        if (after := self.leasing.stopped(event.lease_id)) is not None:  # it was taken back meanwhile
+        if (after := self.leasing.stopped.get(event.lease_id)) is not None:  # it was taken back meanwhile
             self.accounts.got_ready(j, before.new_of(after.uses), event.warm_s)
         elif live.lease[j] == event.lease_id and live.resizing[j]:
             self.accounts.got_ready(j, before.new_of(live.uses_of(j)), event.warm_s)
@@ -439,7 +442,7 @@ class Mechanism:
         """Jobs that are done leave; their rows are dropped when they are many, as that takes a look at all."""
         if ids := self.live.let_go():
             self._chosen = None
-            self.leasing.forget(set(ids))
+            self.leasing.stopped.forget(set(ids))
             self.accounts.let_go()
             if (len(self.live) - self.live.count) * GONE_AT_MOST > len(self.live):
                 self._drop_rows()
@@ -469,7 +472,7 @@ class Mechanism:
 
     def _let_in(self, new_J: Ints) -> None:
         """A few of very many jobs may run where they are fast, before the policy is asked about them."""
-        speed_JA = self.live.speeds(self.leasing.devices(), new_J)
+        speed_JA = self.live.speeds(self.hardware.devices(), new_J)
         part_JA = speed_JA / np.maximum(speed_JA.max(axis=1, keepdims=True, initial=0.0), 1e-300)
         n, types = np.nonzero(part_JA >= FAST_ENOUGH)
         ways = ConfigurationSet.alone(new_J[n], types, self.live.wanted_devices[new_J[n]])
@@ -477,7 +480,7 @@ class Mechanism:
         self.live.allocated[new_J] = True
 
     def _speed(self, job: Job, consolidated: bool) -> Floats:
-        speed_A: Floats = self.throughputs.matrix([job], self.leasing.accelerators, consolidated)[0]
+        speed_A: Floats = self.throughputs.matrix([job], self.hardware.accelerators, consolidated)[0]
         return speed_A
 
     def _must_solve(self) -> bool:
@@ -486,7 +489,7 @@ class Mechanism:
 
     def _could_fill(self) -> bool:
         """Whether a job waits while enough devices that it can use are free."""
-        free_A = np.array(self.leasing.free_devices())
+        free_A = np.array(self.hardware.free_devices())
         if not np.count_nonzero(free_A):
             return False
         rows, live = self._waiting().nonzero()[0], self.live
@@ -514,7 +517,7 @@ class Mechanism:
             self._begin_round()
         self.accounts.settle_all(self._now_s)
         self._promises, self._memory = allocation.promises(rounded=True), allocation.memory
-        new = entitlements(self.live, self._promises, self.leasing.accelerators)
+        new = entitlements(self.live, self._promises, self.hardware.accelerators)
         known_J = self.live.rows(allocation.snapshot.id_J)
         self.live.allocated[:] = False
         self.live.allocated[known_J[known_J >= 0]] = True
@@ -540,7 +543,7 @@ class Mechanism:
         """From now on those run that come first."""
         if self._chosen is None:
             self._let_go()  # what ended since a portion
-            self._chosen = self._select(self.leasing.devices(), None)
+            self._chosen = self._select(self.hardware.devices(), None)
         chosen = self._chosen
         commands = self.leasing.arrange(chosen, self._lapse_s())
         if self.leasing.unfinished:
@@ -617,7 +620,7 @@ class Mechanism:
 
     def _fill(self, waits_J: Bools, behind: Sequence[Choice] = ()) -> list[Command]:
         """Leases for jobs that wait, on devices that are free; ``behind`` gangs for which there is no place."""
-        free = self.leasing.free_devices()
+        free = self.hardware.free_devices()
         if not (any(free) and np.count_nonzero(waits_J)):
             return []
         return self.leasing.launch(self._select(free, waits_J, behind), self._lapse_s())
@@ -647,7 +650,7 @@ class Mechanism:
 
     def _first_on(self) -> list[tuple[int, int]]:
         """Where jobs are to begin so that a speed is measured, if enough devices of the type are here."""
-        types = {name: a for a, name in enumerate(self.leasing.accelerators)}
+        types = {name: a for a, name in enumerate(self.hardware.accelerators)}
         return [(job_id, types[name]) for job_id, name in self.execution.first_on if name in types]
 
     def _fillers(
@@ -658,7 +661,7 @@ class Mechanism:
         left_J[chosen.members()] = False
         if not np.count_nonzero(left_J):
             return Choices()
-        devices = self.leasing.devices()
+        devices = self.hardware.devices()
         if protection is not None:  # types that are held for long are not waited for
             protection.filling = True
             devices = [count - held for count, held in zip(devices, protection.held_A, strict=True)]
@@ -692,15 +695,15 @@ class Mechanism:
 
     def servers(self) -> tuple[Server, ...]:
         """The servers that are here and offer their devices."""
-        return tuple(self.leasing.servers.values())
+        return tuple(self.hardware.servers.values())
 
     def devices(self) -> dict[str, int]:
         """Devices that are here, by accelerator type."""
-        return dict(zip(self.leasing.accelerators, self.leasing.devices(), strict=True))
+        return dict(zip(self.hardware.accelerators, self.hardware.devices(), strict=True))
 
     def free(self) -> dict[str, int]:
         """Devices that no job holds, by accelerator type."""
-        return dict(zip(self.leasing.accelerators, self.leasing.free_devices(), strict=True))
+        return dict(zip(self.hardware.accelerators, self.hardware.free_devices(), strict=True))
 
     def running(self) -> int:
         """How many jobs hold devices."""
@@ -724,7 +727,7 @@ class Mechanism:
         if not (rules.min_run_s or np.count_nonzero(live.protected)):
             return None
         may_J = may_stay(self.accounts, self.execution, self._now_s)
-        ways, devices = self.accounts.ways, self.leasing.devices()
+        ways, devices = self.accounts.ways, self.hardware.devices()
         protection = Protection(live, ways, devices, rules, now_s=self._now_s, may_J=may_J)
         for way in behind:
             protection.passed_over(way.job, way.uses)
@@ -737,7 +740,7 @@ class Mechanism:
     def _snapshot(self) -> Snapshot:
         """All that the policy may know now."""
         self.accounts.settle_all(self._now_s)
-        live, cluster = self.live, self.leasing.cluster
+        live, cluster = self.live, self.hardware.cluster
         self.accounts.compare_with_equal_share(cluster.devices_A)
         left_J, left_range_JE = self._steps_left()
         return Snapshot(
@@ -788,8 +791,8 @@ class Mechanism:
     def _known_ways(self) -> Configurations:
         live = self.live
         if self.opens or self.throughputs.ranges:
-            types, kinds = self.leasing.accelerators, {kind: kind in self.opens for kind in get_args(Kind)}
-            told: dict[str, Any] = {**kinds, "devices_A": tuple(self.leasing.devices())}
+            types, kinds = self.hardware.accelerators, {kind: kind in self.opens for kind in get_args(Kind)}
+            told: dict[str, Any] = {**kinds, "devices_A": tuple(self.hardware.devices())}
             return ways_to_run(live.jobs, types, self.throughputs, **told)
         kind_J = (np.cumsum(np.bincount(live.kind) > 0) - 1)[live.kind]  # numbered without gaps
         return Configurations.of_matrix(live.throughput, live.wanted_devices, kind_J=kind_J)

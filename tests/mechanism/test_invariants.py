@@ -23,7 +23,7 @@ def running() -> Mechanism:
 
 
 def _forget_a_device(mechanism: Mechanism) -> None:
-    mechanism.leasing.free[0].take(0)
+    mechanism.hardware.free[0].take(0)
     lease = mechanism.leasing.leases[0]
     mechanism.leasing.leases[0] = lease._replace(devices=lease.devices[:1])
 
@@ -34,7 +34,7 @@ def _hold_twice(mechanism: Mechanism) -> None:
 
 
 def _lose_the_server(mechanism: Mechanism) -> None:
-    del mechanism.leasing.servers[0]
+    del mechanism.hardware.servers[0]
 
 
 def _forget_a_lease(mechanism: Mechanism) -> None:

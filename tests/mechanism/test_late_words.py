@@ -77,7 +77,7 @@ def test_a_server_whose_end_is_heard_of_before_its_beginning_never_joins() -> No
     mechanism, lease = a_running_job()
     assert stopped(mechanism.handle(WorkerLost(50.0, 0, epoch=1))) == [lease.id]
     assert mechanism.handle(WorkerJoined(51.0, Server(0, "fast", 1), epoch=1)) == []
-    assert not mechanism.leasing.servers
+    assert not mechanism.hardware.servers
     assert launched(settle(mechanism, Wake(51.0), [1.0])) == []
 
 

@@ -748,7 +748,7 @@ def test_news_of_an_old_epoch_is_no_news() -> None:
     assert mechanism.leasing.leases == {0: again}
     assert stopped(mechanism.handle(WorkerLost(70.0, 0, epoch=1))) == [again.id]
     assert mechanism.handle(WorkerJoined(80.0, Server(0, "fast", 1), epoch=1)) == []
-    assert not mechanism.leasing.servers
+    assert not mechanism.hardware.servers
     mechanism.validate()
 
 

@@ -119,7 +119,7 @@ def test_none_at_all_is_not_a_server_that_is_gone() -> None:
     (launch,) = driven.tell(WorkerJoined(0.0, EIGHT), submitted())
     assert driven.tell(ServerOffers(10.0, 0, 0)) == [Stop(launch.lease.id)]  # type: ignore[union-attr]
     assert driven.mechanism.devices() == {"fast": 0}
-    assert driven.mechanism.leasing.cluster == Cluster((), ("fast",))
+    assert driven.mechanism.hardware.cluster == Cluster((), ("fast",))
     driven.tell(LeaseEnded(12.0, 1, 1, 5.0, 12.0))
     (again,) = driven.tell(ServerOffers(20.0, 0, 8, number=2))
     assert isinstance(again, Launch)
@@ -151,4 +151,4 @@ def test_devices_that_are_not_lent_do_not_come_back_with_a_lease_that_ends() -> 
     driven.tell(WorkerJoined(0.0, EIGHT), submitted(1, "", 8))
     driven.tell(ServerOffers(10.0, 0, 3), LeaseEnded(11.0, 1, 1, 5.0, 11.0))
     assert driven.mechanism.free() == driven.mechanism.devices() == {"fast": 3}
-    assert driven.mechanism.leasing.free[0].take(3) == tuple(Device(0, slot) for slot in range(3))
+    assert driven.mechanism.hardware.free[0].take(3) == tuple(Device(0, slot) for slot in range(3))

@@ -297,7 +297,7 @@ def test_a_protected_job_makes_no_room_for_a_gang_and_is_not_put_together() -> N
 
 def test_a_spread_gang_that_would_lose_its_work_stays_spread() -> None:
     mechanism = with_servers(1, 1)
-    mechanism.leasing.free[0]._with += [{}]  # a server of two was here once
+    mechanism.hardware.free[0]._with += [{}]  # a server of two was here once
     mechanism.handle(JobSubmitted(0.0, dataclasses.replace(job(0, scale=2, kind="talker"), preemptible="no")))
     settle(mechanism, Wake(0.0), [1.0])
     mechanism.handle(WorkerJoined(10.0, Server(9, "fast", 2)))

@@ -42,7 +42,7 @@ def plain(state: State) -> dict[str, Any]:
         **ways,
         "jobs": live.jobs,
         "leases": mechanism.leasing.leases,
-        "servers": mechanism.leasing.servers,
+        "servers": mechanism.hardware.servers,
         "rounds": (
             mechanism.rounds,
             mechanism._round_end_s,

@@ -151,16 +151,16 @@ class Audit:
 
     def _servers_are_known(self) -> None:
         """The mechanism knows the servers that there are."""
-        ledger, leasing = self.backend.ledger, self.mechanism.leasing
+        ledger, hardware = self.backend.ledger, self.mechanism.hardware
         told = {
             e.server.id if isinstance(e, WorkerJoined) else e.server_id
             for e in self.backend.unheard()
             if isinstance(e, WorkerJoined | WorkerLost | ServerOffers)
         }
-        wrong = (leasing.servers.keys() ^ ledger.servers.keys()) - told
+        wrong = (hardware.servers.keys() ^ ledger.servers.keys()) - told
         ledger.require(not wrong, f"servers {wrong}: whether they are there, the mechanism is wrong and was told")
-        for server_id in leasing.servers.keys() - told - wrong:
-            lends, offered = (books.servers[server_id].device_count for books in (ledger, leasing))
+        for server_id in hardware.servers.keys() - told - wrong:
+            lends, offered = (books.servers[server_id].device_count for books in (ledger, hardware))
             ledger.require(
                 offered <= lends,
                 f"server {server_id} lends {lends} devices, and the mechanism thinks {offered} and was told",

@@ -46,9 +46,7 @@ def double_credit(patch: pytest.MonkeyPatch) -> None:
 
 def lease_kept_on_a_lost_worker(patch: pytest.MonkeyPatch) -> None:
     def wrong(right: Any, leasing: Leasing, server_id: int, **how: Any) -> Any:
-        server = leasing.servers.pop(server_id, None)
-        if server is not None:
-            leasing.free[leasing.accelerators.index(server.accelerator)].lose(server)
+        leasing.hardware.leave(server_id)
         return []
 
     around(patch, Leasing, "_leave", wrong)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gavelx.mechanism.events import LeaseEnded
-from gavelx.mechanism.leasing import Stopped
+from gavelx.mechanism.stopped import Stopped
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import safe_number
 from gavelx.service.agents.part_states import OVER, PartEvent, PartState
@@ -151,7 +151,7 @@ class LeaseCompletions:
         run = self._state.leases_lost.get(ended.lease_id)
         if run is None or run.lease.job_id != ended.job_id:
             return None
-        charged = self._state.mechanism.leasing.stopped(ended.lease_id) or run.stopped
+        charged = self._state.mechanism.leasing.stopped.get(ended.lease_id) or run.stopped
         if charged is None:
             return None
         return (run, charged) if run.parts[0].server_id == server_id else None

@@ -119,7 +119,7 @@ def _speeds(state: State, here: AgentRegistry, job_id: int) -> dict[str, Any]:
     """Steps/s on each type that is here, with an interval where it was neither told nor measured, and why not."""
     job, table = state.jobs[job_id].job, state.mechanism.throughputs
     found = {}
-    for name in state.mechanism.leasing.accelerators:
+    for name in state.mechanism.hardware.accelerators:
         way = Setting(job.job_type, name, job.scale_factor)
         if (speed := table.isolated.get(way)) is not None:
             estimated = way in table.ranges
@@ -135,7 +135,7 @@ def _speeds(state: State, here: AgentRegistry, job_id: int) -> dict[str, Any]:
 def _measured(state: State, here: AgentRegistry, job: Job) -> dict[str, Any]:
     """Steps/s that leases of such jobs measured, on each type where one ran, or why they did not."""
     found = {}
-    for name in state.mechanism.leasing.accelerators:
+    for name in state.mechanism.hardware.accelerators:
         way = Setting(job.job_type, name, job.scale_factor)
         if (learned := state.online.learned(way)) is not None:
             found[name] = {"steps_per_s": learned.speed, "from": "measured", "leases": learned.count}

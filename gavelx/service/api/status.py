@@ -46,7 +46,7 @@ class Asked:
 
 def _sizes(state: State) -> dict[int, list[wire.SizeShare]]:
     """Of each elastic job (a row), alone: its sizes by the present allocation, the largest share first."""
-    live, ways, names = state.mechanism.live, state.mechanism.accounts.ways, state.mechanism.leasing.accelerators
+    live, ways, names = state.mechanism.live, state.mechanism.accounts.ways, state.mechanism.hardware.accelerators
     found: dict[int, list[wire.SizeShare]] = {}
     elastic = np.flatnonzero(live.elastic[ways.job] & (ways.partner == ALONE))
     for way in elastic[np.argsort(-ways.share[elastic], kind="stable")].tolist():

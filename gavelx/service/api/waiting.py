@@ -67,13 +67,13 @@ class Waiting:
         if (protection := self._protection) is None:
             return ""
         mechanism, width = self._mechanism, self._state.jobs[job_id].job.scale_factor
-        live, devices = mechanism.live, mechanism.leasing.devices()
+        live, devices = mechanism.live, mechanism.hardware.devices()
         speed_A = live.speeds(devices, np.array([live.index[job_id]]))[0]
         left = [count - held for count, held in zip(devices, protection.held_A, strict=True)]
         usable = [a for a, speed in enumerate(speed_A.tolist()) if speed > 0]
         if any(left[a] >= width for a in usable):
             return ""
-        names = ", ".join(mechanism.leasing.accelerators[a] for a in usable)
+        names = ", ".join(mechanism.hardware.accelerators[a] for a in usable)
         return f"jobs that would lose their work hold {names}"
 
     @cached_property

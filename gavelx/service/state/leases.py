@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gavelx.mechanism.commands import Device, Lease
-from gavelx.mechanism.leasing import Stopped
+from gavelx.mechanism.stopped import Stopped
 
 
 @dataclass(slots=True)

@@ -403,16 +403,16 @@ class State:
     def _stopping(self, lease_id: int) -> None:
         """This lease is taken back, and so is the one from which its job has not gone over to it yet."""
         stopped = self.mechanism.leasing.stopped
-        if (word := stopped(lease_id)) is not None:
+        if (word := stopped.get(lease_id)) is not None:
             for run in self.runs.of(word.job_id).values():
                 if lease_id in (run.lease.id, run.continued_by):
-                    run.stopping, run.stopped = True, stopped(run.lease.id)
+                    run.stopping, run.stopped = True, stopped.get(run.lease.id)
 
     def left_of(self, lease_id: int) -> LeaseRecord | None:
         """A lease that is taken back; if all of it is lost, the one from which its job was to go over to it."""
         if (run := self.runs.get(lease_id)) is not None:
             return run
-        word = self.mechanism.leasing.stopped(lease_id)
+        word = self.mechanism.leasing.stopped.get(lease_id)
         runs = [] if word is None else self.runs.of(word.job_id).values()
         return next((run for run in runs if run.continued_by == lease_id), None)
 
@@ -428,7 +428,7 @@ class State:
         """Rank 0 is on a device that the job has. Each server has ranks in a row: first those that stay."""
         assert lease.continues is not None
         before = self.runs[lease.continues]
-        before.continued_by, before.stopped = lease.id, self.mechanism.leasing.stopped(before.lease.id)
+        before.continued_by, before.stopped = lease.id, self.mechanism.leasing.stopped.get(before.lease.id)
         devices, one_each = set(lease.devices), not self.jobs[lease.job_id].spec.get("one_process_per_server")
         number_of = before.number_of_device() if one_each else {}
         kept = [device for device in number_of if device in devices]
