@@ -109,7 +109,7 @@ class ProportionalProgram:
     def _run(self, point: "_Point", *, keep: bool = False) -> tuple[Floats, Floats, Floats, Floats, int]:
         """Step until value and bound of every program meet, or rounding wins."""
         best, here, steps = point.proven(), np.arange(len(point.weight)), 0
-        gap_B, stalled_B = (best[2] - best[1]) / point.weight.sum(axis=1), np.zeros(len(here), dtype=int)
+        gap_B, stalled_B = best[2] / point.weight.sum(axis=1), np.zeros(len(here), dtype=int)
         while len(here) and steps < STEPS:
             if time_is_up():
                 raise UnsolvedError(OUT_OF_TIME)
@@ -126,7 +126,7 @@ class ProportionalProgram:
             if left_B.min() > NEARLY:
                 continue
             new = point.proven()
-            new_gap_B = (new[2] - new[1]) / total_B
+            new_gap_B = new[2] / total_B
             better_B = new_gap_B < gap_B[here]
             for old, now in zip(best, new, strict=True):
                 old[here[better_B]] = now[better_B]
@@ -138,7 +138,8 @@ class ProportionalProgram:
                 point.only(goes_on_B)
         if not (gap_B <= ENOUGH).all():
             raise UnsolvedError("bound and value did not meet")
-        return best[0], best[1], best[2], best[3], steps
+        share, value_B, beyond_B, price_BA = best
+        return share, value_B, value_B + beyond_B, price_BA, steps
 
 
 class _Point:
@@ -212,10 +213,11 @@ class _Point:
         dx, dz, dv, _, dp = newton.towards(-self.x * self.v, -self.z * self.p)
         length_B = np.minimum(1.0, self._longest(dx, dz, dv, dp))
         bent_B = (np.einsum("BGV,BGV->B", dx, dv) + np.einsum("BA,BA->B", dz, dp)) / self.products
-        part_B = np.clip(1.0 - length_B + length_B**2 * bent_B / centre_B, 0.0, 1.0) ** 3
+        part_B = np.clip(1.0 - length_B + length_B * length_B * bent_B / centre_B, 0.0, 1.0)
+        part_B *= part_B * part_B  # a power would differ by processor
         left_B = np.einsum("BGV,BGV->B", self.x, np.abs(newton.residual)) / (self.products * centre_B)
         part_B = np.clip(np.maximum(part_B, TOGETHER * left_B), LEAST, 1.0)
-        aim_B1, bend_B1 = (part_B * centre_B)[:, None], length_B[:, None] ** 2
+        aim_B1, bend_B1 = (part_B * centre_B)[:, None], (length_B * length_B)[:, None]
         dx, dz, dv, dnu, dp = newton.towards(
             aim_B1[:, :, None] - self.x * self.v - bend_B1[:, :, None] * dx * dv,
             aim_B1 - self.z * self.p - bend_B1 * dz * dp,
@@ -234,7 +236,10 @@ class _Point:
         return np.asarray(1.0 / np.maximum(-np.minimum.reduce(down), 1e-300))
 
     def proven(self) -> list[Floats]:
-        """Feasible shares near here, their value, what none pass, and the prices that prove it."""
+        """Feasible shares near here, their value, by how much none pass it, and the prices that prove that.
+
+        By how much has no logarithm in it: those differ by processor, and this says when to stop.
+        """
         fits_BA = np.minimum(1.0, self.devices / np.maximum(self.used(self.x), 1e-300))
         share = self.x[:, :, :-1] * fits_BA[:, None, :]
         speed = np.einsum("GA,BGA->BG", self.gain[:, :-1], share)
@@ -242,7 +247,7 @@ class _Point:
         value_B = np.einsum("BG,BG->B", self.weight, np.log(speed))
         time_BG = -self.cost(self.weight / speed, np.zeros_like(self.nu), self.p).min(axis=2)
         worth_B = np.einsum("BA,A->B", self.p, self.devices) + time_BG.sum(axis=1)
-        return [share, value_B, value_B - self.weight.sum(axis=1) + worth_B, self.p.copy()]
+        return [share, value_B, worth_B - self.weight.sum(axis=1), self.p.copy()]
 
 
 class _Newton:
