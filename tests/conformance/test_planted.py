@@ -133,7 +133,7 @@ def others_are_not_paid_for(patch: pytest.MonkeyPatch) -> None:
 def others_are_not_given_back(patch: pytest.MonkeyPatch) -> None:
     def wrong(self: Leasing, j: int) -> Lease:
         lease = self.leases.pop(self.live.jobs[j].id)
-        self.free[int(self.live.type[j])].give_back(lease.devices)
+        self.hardware.free[int(self.live.type[j])].give_back(lease.devices)
         return lease
 
     patch.setattr(Leasing, "_give_back", wrong)
