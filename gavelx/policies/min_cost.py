@@ -9,13 +9,15 @@ from gavelx.policies.program import Maximize
 from gavelx.policies.terms import NeededThroughput, Sum, Throughput, ThroughputPerDollar
 from gavelx.policies.view import View
 from gavelx.snapshot import Kind, Snapshot
-from gavelx.solvers import Statement, solve
+from gavelx.solvers import Statement, solve, using
 from gavelx.solvers.program.statement import Requirement, Worst
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 SPARE = 0.2
 """Part by which jobs run faster than their deadlines ask for, where they can."""
+ALL_MET = 1.0 - 1e-9
+"""The part of what jobs need, from which on it is all of it."""
 
 
 class MinCost(Maximize):
@@ -99,10 +101,13 @@ def _alone(view: View, j: int) -> str:
 def _blocked(view: View, due_J: Bools, speed_J: Floats) -> Bools:
     """The jobs with a deadline of which not all can run at these speeds; none if all can."""
     met = view.throughput.scaled(due_J / speed_J).shifted(np.where(due_J, 0.0, 2.0))
-    answer = solve(Statement(view.snapshot, (Worst(1.0, met),), view.nothing, (), "deadlines"))
-    met_J = met(answer.share_C)
+    program = Statement(view.snapshot, (Worst(1.0, met),), view.nothing, (), "deadlines")
+    with using(lexicographic=False):
+        if met(solve(program).share_C).min(initial=2.0) >= ALL_MET:
+            return np.zeros(len(due_J), dtype=bool)
+    met_J = met(solve(program).share_C)
     level = met_J.min(initial=2.0)
-    return due_J & (met_J <= level * (1.0 + 1e-7)) if level < 1.0 - 1e-9 else np.zeros(len(due_J), dtype=bool)
+    return due_J & (met_J <= level * (1.0 + 1e-7)) if level < ALL_MET else np.zeros(len(due_J), dtype=bool)
 
 
 def _given_up(view: View, blocked_J: Bools) -> int:

@@ -50,10 +50,13 @@ POSITIVE = 1e-8
 rounding; a row that is missed is at its end at the next level too, and frozen then."""
 
 
-def solve_linear(statement: Statement, *, lexicographic: bool = True, near_C: Floats | None = None) -> Answer:
+def solve_linear(
+    statement: Statement, *, lexicographic: bool = True, near_C: Floats | None = None, by_price: bool = True
+) -> Answer:
     """Solve a stated program; a pure max-min one beyond its first level only if ``lexicographic``.
 
     ``near_C``: shares that may be near the answer; where there are very many configurations it begins with theirs.
+    ``by_price``: prices may be tried, which do not settle where hardly any shares meet all requirements.
     Raises :class:`UnsolvedError`.
     """
     if lexicographic and (best := all_at_maximum(statement)) is not None:
@@ -62,7 +65,7 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True, near_C: Fl
             best.share_C, best.bound, nothing_A, len(statement.snapshot.jobs), "every row at its largest"
         )
     classes = collapse(statement)
-    if (answer := _by_price(statement, classes, lexicographic)) is not None:
+    if by_price and (answer := _by_price(statement, classes, lexicographic)) is not None:
         return answer
     rows = Rows(statement, classes)
     program = _program(rows, near_C)
@@ -138,8 +141,9 @@ def spend_least(snapshot: Snapshot, affine: Affine, share_C: Floats) -> Floats:
     floor = Requirement(affine.shifted(SLACKS[1] * np.abs(value_R) - value_R), "what everyone has")
     cost = Affine(snapshot.configurations.devices_AC, np.zeros(len(in_use_A)), "accelerator")
     least = cost.scaled(-money(snapshot)).total()
+    program = Statement(snapshot, (), least, (floor,), "least money")
     try:
-        return solve_linear(Statement(snapshot, (), least, (floor,), "least money"), near_C=share_C).share_C
+        return solve_linear(program, near_C=share_C, by_price=False).share_C
     except UnsolvedError:
         return share_C
 

@@ -31,6 +31,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 COLUMNS, CELLS = 127, 50_000_000
 """The largest matrix of jobs and sizes: a column's number is a byte."""
+CORNERS = 10_000_000
+"""The most corners of all rows together that are looked at."""
 MEMORY = "max-min prices"
 """The name, in an allocation's memory, of prices, the level that they prove, its width and the number of rows."""
 NEAR, FEW_JOBS, CHANGED = 1e-3, 4.0, 0.02
@@ -222,15 +224,26 @@ def ratios_by_price(statement: RatioStatement, *, lexicographic: bool = True) ->
 
 
 def sums_by_price(statement: Statement, classes: Classes) -> "Priced | None":
-    """A sum over very many different jobs, by prices; None where it is something else, or has few rows."""
+    """A sum over very many different jobs, by prices; None where it is something else, or has few rows.
+
+    Jobs may have to reach speeds of their own.
+    """
     snapshot, linear, table = statement.snapshot, statement.linear, statement.snapshot.configurations
-    other = statement.worst or statement.logs or statement.requirements
-    if other or len(classes) <= FEW or not table.stand_together:
+    if statement.worst or statement.logs or len(classes) <= FEW or not table.stand_together:
         return None
     value_JC = table.per_job(linear.matrix_RC.toarray().ravel())
     matrix = as_job_size_matrix(snapshot, value_JC, classes.representative_G)
     if matrix is None:
         return None
+    gain_GV = floor_G = None
+    if statement.requirements:
+        asked = statement.requirements[0].affine
+        floor_J, pattern = least(statement.requirements, asked), (value_JC.indptr, value_JC.indices)
+        if floor_J is None or not all(map(np.array_equal, (asked.base_RC.indptr, asked.base_RC.indices), pattern)):
+            return None
+        gain_GV, floor_G = matrix.gains(asked.base_RC), floor_J[matrix.row_G]
+        if gain_GV.size * (gain_GV.shape[1] + 5) > 2 * CORNERS:
+            return None
     try:
         answer = solve_sums(
             matrix.gains(value_JC),
@@ -238,6 +251,8 @@ def sums_by_price(statement: Statement, classes: Classes) -> "Priced | None":
             count_G=classes.count_G.astype(float),
             capacity_A=snapshot.devices_A.astype(float),
             sizes=matrix.sizes,
+            gain_GV=gain_GV,
+            floor_G=floor_G,
         )
     except UnsolvedError:
         return None

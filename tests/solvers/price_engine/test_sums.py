@@ -1,5 +1,7 @@
 """Sums by prices against the plain program of all rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from gavelx.policies import load_policy
+from gavelx.policies.view import View
+from gavelx.snapshot import Snapshot
 from gavelx.solvers.price_engine import sums
 from gavelx.solvers.price_engine.replies import Sizes
 from gavelx.solvers.price_engine.sums import solve_sums
@@ -20,6 +24,7 @@ def _searches() -> object:
     """Small programs are searched, too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sums, "FEW", FEW)
+        patch.setattr(sums, "ROUNDS", 1000)
         yield
 
 
@@ -65,13 +70,70 @@ def test_the_sum_is_that_of_the_plain_program(seed: int, rows: int, ties: bool, 
     assert (np.bincount(sizes.type_V, used_V, types) <= capacity_A + 1e-9).all()
 
 
+@given(st.integers(0, 10_000), st.integers(1, 60), st.booleans(), st.booleans())
+def test_rows_keep_their_floors(seed: int, rows: int, ties: bool, sized: bool) -> None:
+    """Floors of 0, below and at a row's best; gains that tie, are zero, or have nothing to do with values."""
+    random = np.random.default_rng(seed)
+    types = int(random.integers(1, 5))
+    sizes = Sizes(np.repeat(np.arange(types), 2), np.tile([1.0, 3.0], types))
+    sizes = sizes if sized else Sizes(np.arange(types), np.ones(types))
+    shape = rows, len(sizes.type_V)
+    gain_GV = random.integers(0, 3, shape).astype(float) if ties else random.uniform(0.1, 1.0, shape)
+    value_GV = np.where(gain_GV > 0, random.normal(0.0, 1.0, shape), 0.0)
+    count_G = random.integers(1, 5, rows).astype(float)
+    mix_GV = random.dirichlet(np.ones(shape[1] + 1), rows)[:, :-1]  # shares that exist
+    floor_G = random.choice([0.0, 0.5, 1.0], rows) * np.einsum("gv,gv->g", mix_GV, gain_GV)
+    capacity_A = np.bincount(sizes.type_V, (count_G @ mix_GV) * sizes.devices_V, types) + random.integers(0, 3)
+    found = solve_sums(
+        value_GV,
+        scale_G=np.ones(rows),
+        count_G=count_G,
+        capacity_A=capacity_A,
+        sizes=sizes if sized else None,
+        gain_GV=gain_GV,
+        floor_G=floor_G,
+    )
+    time, each = np.repeat(np.eye(rows), shape[1], axis=1), np.tile(np.eye(shape[1]), rows)
+    devices = (each * np.repeat(count_G, shape[1])) * sizes.devices_V[:, None]
+    devices_AC = np.array([devices[sizes.type_V == a].sum(axis=0) for a in range(types)])
+    gains = np.where(time > 0, gain_GV.ravel(), 0.0)
+    upper = np.concatenate([np.ones(rows), capacity_A, -floor_G])
+    may = ((gain_GV > 0) | (value_GV > 0)).ravel()
+    best = linprog(
+        -(value_GV * count_G[:, None]).ravel(),
+        np.vstack([time, devices_AC, -gains]),
+        upper,
+        bounds=[(0.0, 1.0 if m else 0.0) for m in may],
+    )
+    assert best.success
+    assert found.value == pytest.approx(-best.fun, rel=1e-7, abs=1e-7)
+    assert found.bound == pytest.approx(-best.fun, rel=1e-7, abs=1e-7)
+    assert (found.share_GV >= 0).all()
+    assert found.share_GV.sum(axis=1).max() <= 1 + 1e-12
+    assert ((gain_GV * found.share_GV).sum(axis=1) >= floor_G - 1e-9).all()
+    used_V = (count_G @ found.share_GV) * sizes.devices_V
+    assert (np.bincount(sizes.type_V, used_V, types) <= capacity_A + 1e-9).all()
+
+
+def with_deadlines(snapshot: Snapshot) -> Snapshot:
+    """Every other job has one, for which it needs a tenth of its best speed."""
+    needs_s_J = 10.0 * snapshot.steps_left_J / View(snapshot).fastest_throughput_J
+    jobs = list(snapshot.jobs)
+    for j in range(0, len(jobs), 2):
+        due_s = snapshot.time_s + float(needs_s_J[j]) - jobs[j].arrival_s
+        jobs[j] = replace(jobs[j], slo=1.0, duration_s=due_s)
+    return snapshot.replace(jobs=tuple(jobs))
+
+
 @pytest.mark.parametrize(
-    "policy", ["max_sum_throughput", "min_cost", "fifo_program", "elastic(max_sum_throughput)"]
+    "policy", ["max_sum_throughput", "min_cost", "min_cost_slo", "fifo_program", "elastic(max_sum_throughput)"]
 )
 def test_a_policy_gets_the_same_either_way(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks.instances import all_distinct, snapshot_of
 
     snapshot = snapshot_of(all_distinct(40, seed=3, types=4))
+    if policy == "min_cost_slo":
+        snapshot = with_deadlines(snapshot)
     by_price = load_policy(policy).allocate(snapshot).certificate
     monkeypatch.setattr(sums, "FEW", 1_000_000)
     monkeypatch.setattr("gavelx.solvers.price_engine.dense_program.FEW", 1_000_000)
