@@ -2,6 +2,7 @@
 
 import contextlib
 
+import numpy as np
 import pytest
 
 from gavelx.cluster import Cluster
@@ -10,7 +11,7 @@ from gavelx.jobs import Job
 from gavelx.policies import Maximize, MaxMinFairness, SumThroughput, Throughput, Worst, catalog, load_policy
 from gavelx.prices import Prices
 from gavelx.snapshot import Snapshot
-from gavelx.throughputs import Setting, Throughputs
+from gavelx.throughputs import Pairing, Setting, Throughputs
 
 
 def speeds(**speed: float) -> Throughputs:
@@ -50,3 +51,19 @@ def test_where_no_server_is_known_yet_nothing_is_promised() -> None:
     for name, policy in {**catalog(), "agnostic(srtf)": load_policy("agnostic(srtf)")}.items():
         with contextlib.suppress(PolicyError, ProgramError):
             assert policy.allocate(snapshot).share_JA.shape == (2, 0), name
+
+
+@pytest.mark.parametrize("left", [0.0, 1e-9, 1e-6, 1.0])
+@pytest.mark.parametrize("long", [1e6, 1e8, 1e12])
+@pytest.mark.parametrize("text", ["makespan", "packed(makespan)"])
+def test_the_makespan_is_that_of_the_longest_job_beside_one_that_is_nearly_done(
+    text: str, long: float, left: float
+) -> None:
+    """What rounding leaves of a job is no reason to hold up the others."""
+    jobs = [Job(0, "net", long), Job(1, "net", 1.0), Job(2, "net", 100.0)]
+    table = Throughputs(speeds(v100=1.0, k80=0.3).isolated, {Pairing("net", "net", "v100"): 0.6})
+    snapshot = Snapshot.of(jobs, Cluster.of({"v100": 1, "k80": 1}), table, pairs=True)
+    snapshot = snapshot.replace(opened=frozenset(), steps_left_J=np.array([long, left, 100.0]))
+    certificate = load_policy(text).allocate(snapshot).certificate
+    assert certificate.objective == pytest.approx(long, rel=1e-6)
+    assert certificate.bound == pytest.approx(long, rel=1e-6)

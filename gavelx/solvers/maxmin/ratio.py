@@ -50,7 +50,9 @@ def solve_ratio(statement: RatioStatement, *, lexicographic: bool = True) -> Ans
 
 def _dinkelbach(statement: RatioStatement) -> Answer:
     """The least largest ratio, step by step."""
-    best = solve_linear(_begin(statement), lexicographic=False)
+    best = solve_linear(_begin(statement, best=True), lexicographic=False)
+    if not np.isfinite(statement.objective(best.share_C)):  # a row's need is within the solver's tolerance
+        best = solve_linear(_begin(statement, best=False), lexicographic=False)
     level, steps = statement.objective(best.share_C), 0
     while steps < STEPS:
         steps += 1
@@ -135,11 +137,11 @@ def _beyond(statement: RatioStatement, level: float, share_C: Floats) -> bool:
     return answer is not None and answer.bound is not None and answer.bound < 0.0
 
 
-def _begin(statement: RatioStatement) -> Statement:
-    """Where to begin: shares under which every ratio is finite; the best of all where numerators are numbers."""
+def _begin(statement: RatioStatement, *, best: bool) -> Statement:
+    """Where to begin: shares under which every ratio is finite, and the best of all where numerators are numbers."""
     most_R = statement.denominator.matrix_RC.max(axis=1).toarray().ravel() + statement.denominator.constant_R
     largest_R, need_R = np.maximum(most_R, 1e-300), statement.numerator.constant_R
-    numbers = not statement.numerator.matrix_RC.data.any() and (need_R > 0.0).all()
+    numbers = best and not statement.numerator.matrix_RC.data.any() and (need_R > 0.0).all()
     scale_R = 1.0 / (need_R if numbers else largest_R)
     return _program(statement, statement.denominator, scale_R, content=float((largest_R * scale_R).max()))
 
@@ -147,7 +149,7 @@ def _begin(statement: RatioStatement) -> Statement:
 def _gain(statement: RatioStatement, level: float, share_C: Floats) -> Statement:
     """Maximise the least ``(level q - p) / q(last x)``: how far each ratio stays below the level."""
     gain = statement.denominator.scaled(level).plus(statement.numerator.scaled(-1.0))
-    return _program(statement, gain, 1.0 / np.maximum(statement.denominator(share_C), 1e-300), content=level)
+    return _program(statement, gain, 1.0 / np.maximum(statement.denominator(share_C), 1e-300) / (level or 1.0), content=1.0)
 
 
 def _last(statement: RatioStatement, level: float) -> Statement:
