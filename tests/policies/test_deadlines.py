@@ -76,6 +76,15 @@ def test_a_gang_that_fits_nowhere_gets_nothing() -> None:
     assert share_J("fast=1", wide, job(1, 2, 3)).tolist() == [0.0, pytest.approx(1.0)]
 
 
+@pytest.mark.parametrize("left", [1e-6, 1e-9, 1e-12])
+def test_what_rounding_leaves_of_a_job_does_not_stop_the_others(left: float) -> None:
+    """The last of it takes less of a long interval than a solver can tell from nothing."""
+    jobs = (job(0, 1, 3000), job(1, 2, 3), job(2, 1, None))
+    snapshot = Snapshot.of(jobs, Cluster.parse("fast=1"), SPEEDS, PRICES)
+    snapshot = snapshot.replace(steps_left_J=snapshot.steps_left_J * [left, 1.0, 1.0])
+    assert DEADLINES.allocate(snapshot).share_JA.sum(axis=1) == pytest.approx([0, 1, 0], abs=1e-6)
+
+
 def test_nobody_there() -> None:
     assert DEADLINES.allocate(Snapshot.of([], Cluster.parse("fast=1"), SPEEDS, PRICES)).share_C.size == 0
 

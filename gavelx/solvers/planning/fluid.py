@@ -24,6 +24,8 @@ from scipy import sparse
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+NO_TIME = 1e-9
+"""The part of an interval in which an entry does what is too little to count; less is beyond a solver's digits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +90,8 @@ class Fluid:
     @cached_property
     def done_E(self) -> Floats:
         """The part of its job's steps that an entry does when it is 1."""
-        speed_E = self.demand.throughput_JP[self.job_E, self.pool_E]
-        return np.asarray(speed_E * self.length_s_K[self.interval_E] / self.demand.steps_J[self.job_E])
+        most_E = self.demand.throughput_JP[self.job_E, self.pool_E] * self.length_s_K[self.interval_E]
+        return np.asarray(most_E / np.maximum(self.demand.steps_J[self.job_E], NO_TIME * most_E))
 
     @cached_property
     def done_JE(self) -> sparse.csr_array:
