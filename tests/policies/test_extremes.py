@@ -67,3 +67,28 @@ def test_the_makespan_is_that_of_the_longest_job_beside_one_that_is_nearly_done(
     certificate = load_policy(text).allocate(snapshot).certificate
     assert certificate.objective == pytest.approx(long, rel=1e-6)
     assert certificate.bound == pytest.approx(long, rel=1e-6)
+
+
+def test_a_constraint_under_which_a_job_has_no_ratio_is_named() -> None:
+    """A job that has cost more than it may is within its limit only as long as it gets nothing."""
+    table, prices = speeds(v100=1.0), Prices({"v100": 1.0})
+    snapshot = Snapshot.of([Job(0, "net", 10.0), Job(1, "net", 10.0)], Cluster.of({"v100": 1}), table, prices)
+    snapshot = snapshot.replace(spent_usd_J=np.array([9.0, 0.0]), equal_share_usd_J=np.array([1.0, 1.0]))
+    with pytest.raises(ProgramError, match=r"CostRatio\(\) <= 5 cannot be met .* in which every job runs"):
+        load_policy("Minimize(Largest(FinishTimeRatio()), [CostRatio() <= 5])").allocate(snapshot)
+
+
+@pytest.mark.parametrize("left", [1e-3, 1e-6, 1e-9])
+def test_costs_are_fair_where_a_job_is_nearly_done(left: float) -> None:
+    """What it still needs is too little for the solver to see."""
+    cluster, prices = Cluster.of({"v100": 5, "p100": 4, "k80": 5}), Prices({"v100": 0.0, "p100": 30.0, "k80": 1.0})
+    snapshot = Snapshot.of([Job(0, "net", 1e4)], cluster, speeds(v100=10.0, p100=20.0, k80=40.0), prices)
+    snapshot = snapshot.replace(
+        steps_left_J=np.array([left]),
+        elapsed_s_J=np.array([1.0]),
+        equal_share_s_J=np.array([2.0]),
+        spent_usd_J=np.array([5.0]),
+        equal_share_usd_J=np.array([2.0]),
+    )
+    certificate = load_policy("shared_cloud_cost_fairness").allocate(snapshot).certificate
+    assert certificate.objective == pytest.approx(certificate.bound, abs=1e-6)

@@ -49,10 +49,12 @@ def solve_ratio(statement: RatioStatement, *, lexicographic: bool = True) -> Ans
 
 
 def _dinkelbach(statement: RatioStatement) -> Answer:
-    """The least largest ratio, step by step."""
+    """The least largest ratio, step by step. Raises :class:`UnsolvedError` where no shares give all rows a ratio."""
     best = solve_linear(_begin(statement, best=True), lexicographic=False)
     if not np.isfinite(statement.objective(best.share_C)):  # a row's need is within the solver's tolerance
         best = solve_linear(_begin(statement, best=False), lexicographic=False)
+    if not np.isfinite(statement.objective(best.share_C)):
+        raise UnsolvedError("infeasible")  # the constraints leave some row nothing
     level, steps = statement.objective(best.share_C), 0
     while steps < STEPS:
         steps += 1
@@ -76,6 +78,8 @@ def _at_their_floors(statement: RatioStatement) -> Answer | None:
     per_floor_R = np.divide(-1.0, floor_R, out=np.zeros(len(floor_R)), where=statement.finite_R)
     answer = _try(_program(statement, statement.numerator, per_floor_R, content=0.0), None)
     if answer is None or answer.bound is None:
+        return None
+    if not statement.objective(answer.share_C) <= -answer.bound * (1.0 + PROVEN[-1]):  # a floor of too few digits
         return None
     return replace(answer, bound=-answer.bound, path=f"at their floors; {answer.path}")
 
