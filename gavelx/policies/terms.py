@@ -299,7 +299,7 @@ class ThesisCostRatio(Fractional):
     """
 
     def numerator(self, view: View) -> Affine:
-        worth_J = view.with_equal_share(1.0 / view.usd_per_hour_A)
+        worth_J = view.with_equal_share(1.0 / view.divisor_usd_A)
         steps_J = view.equal_share_s_J * view.equal_share_throughput_J + view.steps_left_J
         alone_J = np.divide(steps_J, worth_J, out=np.zeros(view.J), where=worth_J > 0)
         return _time_left(view, view.throughput_per_dollar, alone_J)

@@ -110,16 +110,24 @@ class View:
 
         Raises :class:`PolicyError` where a type has no known price, or is free.
         """
-        usd_A = self._known_prices(absent=np.inf)
-        if free := [n for n, usd in zip(self.snapshot.accelerators, usd_A, strict=True) if usd <= 0]:
-            raise PolicyError(
-                f"{', '.join(free)} costs nothing", where="ThroughputPerDollar()", expected="prices above 0"
-            )
-        table = self.snapshot.configurations
+        usd_A, table = self.divisor_usd_A, self.snapshot.configurations
         price_C = usd_A[table.accelerator_C]
         if table.has_mixes:
             price_C = np.where(table.mixed_C, table.usd_C(usd_A) / table.devices_AC.sum(axis=0), price_C)
         return self._per_job(table.per_job(table.throughput_M / price_C[table.configuration_M]))
+
+    @property
+    def divisor_usd_A(self) -> Floats:
+        """The prices to divide by; infinite for a type of which no device is here.
+
+        Raises :class:`PolicyError` where a type has no known price, or is free.
+        """
+        usd_A = np.where(self.snapshot.devices_A > 0, self._known_prices(absent=np.inf), np.inf)
+        if free := [n for n, usd in zip(self.snapshot.accelerators, usd_A, strict=True) if usd <= 0]:
+            raise PolicyError(
+                f"{', '.join(free)} costs nothing", where="ThroughputPerDollar()", expected="prices above 0"
+            )
+        return usd_A
 
     @property
     def _price_C(self) -> Floats:

@@ -38,6 +38,19 @@ def test_a_type_without_devices_needs_no_price() -> None:
         assert allocation.share_JA.argmax() == min((0, 1), key=lambda a: snapshot.usd_per_hour_A[a])
 
 
+@pytest.mark.parametrize(
+    "name", ["max_sum_throughput_per_dollar", "min_cost", "min_cost_slo", "shared_cloud_cost_fairness_alg51"]
+)
+def test_a_type_without_devices_may_be_free(name: str) -> None:
+    cluster, table = Cluster.of({"v100": 1, "p100": 1, "k80": 0}), speeds(v100=5.0, p100=2.0, k80=1.0)
+    jobs = [Job(j, "net", 1e4) for j in range(3)]
+    free, dear = (
+        Snapshot.of(jobs, cluster, table, Prices({"v100": 2.0, "p100": 1.0, "k80": usd})) for usd in (0.0, 7.0)
+    )
+    policy = catalog()[name]
+    assert policy.allocate(free).share_JA.tolist() == policy.allocate(dear).share_JA.tolist()
+
+
 def test_a_constraint_on_jobs_that_can_run_nowhere_cannot_be_met() -> None:
     snapshot = Snapshot.of([Job(0, "net", 1.0)], Cluster.of({"k80": 1}), speeds(v100=1.0))
     with pytest.raises(ProgramError, match=r"Throughput\(\) >= 1 cannot be met"):
