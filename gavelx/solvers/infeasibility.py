@@ -19,7 +19,9 @@ def infeasible(statement: Statement | RatioStatement) -> ProgramError:
     if not texts:
         return _without_a_value(statement)
     blamed = [required.text for required in statement.required if not can_be_met(statement, required)]
-    what = "cannot be met by any allocation" if blamed or len(texts) == 1 else "cannot all be met by one allocation"
+    what = (
+        "cannot be met by any allocation" if blamed or len(texts) == 1 else "cannot all be met by one allocation"
+    )
     problem = f"the constraint {' and '.join(blamed or texts)} {what} of this cluster"
     if isinstance(statement, RatioStatement) and not blamed:  # alone, each is met by allocations of nothing
         problem += " in which every job runs"

@@ -49,9 +49,12 @@ def solve_ratio(statement: RatioStatement, *, lexicographic: bool = True) -> Ans
 
 
 def _dinkelbach(statement: RatioStatement) -> Answer:
-    """The least largest ratio, step by step. Raises :class:`UnsolvedError` where no shares give all rows a ratio."""
+    """The least largest ratio, step by step.
+
+    Raises :class:`UnsolvedError`, also where no shares give every row a finite ratio.
+    """
     best = solve_linear(_begin(statement, best=True), lexicographic=False)
-    if not np.isfinite(statement.objective(best.share_C)):  # a row's need is within the solver's tolerance
+    if not np.isfinite(statement.objective(best.share_C)):
         best = solve_linear(_begin(statement, best=False), lexicographic=False)
     if not np.isfinite(statement.objective(best.share_C)):
         raise UnsolvedError("infeasible")  # the constraints leave some row nothing
@@ -142,7 +145,10 @@ def _beyond(statement: RatioStatement, level: float, share_C: Floats) -> bool:
 
 
 def _begin(statement: RatioStatement, *, best: bool) -> Statement:
-    """Where to begin: shares under which every ratio is finite, and the best of all where numerators are numbers."""
+    """Where to begin: shares under which every ratio is finite.
+
+    Those that are ``best`` of all, where numerators are numbers, unless a need is within the solver's tolerance.
+    """
     most_R = statement.denominator.matrix_RC.max(axis=1).toarray().ravel() + statement.denominator.constant_R
     largest_R, need_R = np.maximum(most_R, 1e-300), statement.numerator.constant_R
     numbers = best and not statement.numerator.matrix_RC.data.any() and (need_R > 0.0).all()
@@ -151,9 +157,10 @@ def _begin(statement: RatioStatement, *, best: bool) -> Statement:
 
 
 def _gain(statement: RatioStatement, level: float, share_C: Floats) -> Statement:
-    """Maximise the least ``(level q - p) / q(last x)``: how far each ratio stays below the level."""
+    """Maximise the least ``(q - p / level) / q(last x)``: how far each ratio stays below the level, in parts."""
     gain = statement.denominator.scaled(level).plus(statement.numerator.scaled(-1.0))
-    return _program(statement, gain, 1.0 / np.maximum(statement.denominator(share_C), 1e-300) / (level or 1.0), content=1.0)
+    whole_R = (level or 1.0) * np.maximum(statement.denominator(share_C), 1e-300)
+    return _program(statement, gain, 1.0 / whole_R, content=1.0)
 
 
 def _last(statement: RatioStatement, level: float) -> Statement:
