@@ -35,6 +35,13 @@ def test_a_job_goes_where_most_is_free_if_it_is_as_fast_there() -> None:
     assert types(Tetris().allocate(snapshot).share_JA) == [0, 1, 1]
 
 
+def test_jobs_with_no_step_left_are_weighed_by_their_fit_alone() -> None:
+    """Warnings are errors here; the wide job does not fit, and its work is no measure of theirs."""
+    snapshot = instant({"a": 8}, [[1.0]] * 3, [1.0, 1e10, 1.0], scales=[1, 8, 1], running=[0, WAITING, WAITING])
+    snapshot = snapshot.replace(steps_left_J=np.array([0.0, 1e10, 0.0]))
+    assert types(Tetris().allocate(snapshot).share_JA) == [0, WAITING, 0]
+
+
 @given(snapshots(max_jobs=20))
 def test_who_runs_is_left_alone(snapshot: Snapshot) -> None:
     type_J = np.array(types(Tetris().allocate(snapshot).share_JA), dtype=np.int64)

@@ -52,7 +52,8 @@ class Tetris(Policy):
         fits_JA = (work_JA < np.inf) & (scale_J[:, None] <= np.array(handout.free_A))
         if not fits_JA.any():
             return
-        rate = self.shortness * alignment_JA[fits_JA].mean() / max(1e-300, work_JA[fits_JA].mean())
+        work = work_JA[fits_JA].mean()
+        rate = self.shortness * alignment_JA[fits_JA].mean() / work if work > 0 else 0.0
         cost_JA = rate * np.where(work_JA < np.inf, work_JA, 0.0)
         score_JA = np.where(fits_JA, alignment_JA - cost_JA, -np.inf)
         while score_JA.max() > -np.inf:
