@@ -36,7 +36,6 @@ class Stoppable:
         try:
             return self.elsewhere.asked(question, limit_s)
         except (TimeoutError, EOFError, OSError) as error:
-            self.elsewhere.stop()
             self.loaded = False
             if not isinstance(error, TimeoutError):
                 raise PolicyError("it ended the process that asked it", where=f"policy {self.text}") from None

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,53 @@ def test_a_solver_that_is_killed_is_started_again(tmp_path: Path) -> None:
                 assert process is not None and process.pid is not None
                 os.kill(process.pid, signal.SIGKILL)
                 await user.until("complete", *await user.submit(spec()))
+
+    run(main())
+
+
+SLOW = """
+import os, pathlib, time
+pathlib.Path({begun!r}).touch()
+while not os.path.exists({flag!r}):
+    time.sleep(0.01)
+from gavelx.policies import MaxMinFairness
+policy = MaxMinFairness()
+"""
+"""A policy that takes long to load."""
+
+
+@pytest.mark.slow
+def test_who_asks_for_a_policy_and_goes_away_leaves_no_answer_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next question is asked when the policy is loaded, and has its own answer."""
+    asked, asking = elsewhere.PolicyProcess.asked, threading.Lock()
+
+    def alone(*question: Any) -> Any:
+        assert asking.acquire(blocking=False), "another question waits for its answer"
+        try:
+            return asked(*question)
+        finally:
+            asking.release()
+
+    monkeypatch.setattr(elsewhere.PolicyProcess, "asked", alone)
+    begun, flag = tmp_path / "begun", tmp_path / "flag"
+    (tmp_path / "slow.py").write_text(SLOW.format(begun=str(begun), flag=str(flag)))
+
+    async def main() -> None:
+        async with serving(tmp_path / "state") as service, user_of(service) as user:
+            async with FakeAgent(service.address):
+                solver, wanted = service.scheduler.solver, f"{tmp_path}/slow.py:policy"
+                caller = asyncio.create_task(
+                    user.call("SetPolicy", wire.SetPolicyRequest(version=1, policy=wanted))
+                )
+                await until(begun.exists, "the policy is being loaded")
+                caller.cancel()
+                first, second = [await user.submit(spec()) for _ in range(2)]
+                flag.touch()
+                await user.until("complete", *first, *second)
+                await until(lambda: solver.answers, "the policy has answered")
+                assert (solver.failures, solver.restarts) == (0, 0), solver.last_failure
 
     run(main())
 

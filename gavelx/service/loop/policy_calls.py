@@ -1,12 +1,14 @@
 """The scheduler asks policies elsewhere, so that a slow or crashing one stops no lease.
 
 The process is killed when it takes longer than it may, and another one is started. What it fails to answer, the
-previous allocation carried over does (see `gavelx.fallback`).
+previous allocation carried over does (see `gavelx.fallback`). One thread asks it, one question after the other: a
+caller who goes away before the answer is here leaves that to the thread, and the next question waits for it.
 """
 
 import asyncio
 import logging
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +36,7 @@ class PolicyCalls:
     seconds: float = 0.0
     last_failure: str = ""
     _elsewhere: PolicyProcess = field(default_factory=PolicyProcess)
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "gavelx-policy"))
 
     @property
     def restarts(self) -> int:
@@ -43,42 +45,38 @@ class PolicyCalls:
 
     async def load(self, policy: str) -> tuple[str, frozenset[Kind]]:
         """What a policy is called and which kinds of configuration it opens. Raises :class:`PolicyError`."""
-        async with self._turn:
-            try:
-                name, opens = await self._asked(("load", policy), START_S)
-                return name, opens
-            except (EOFError, OSError, TimeoutError) as error:
-                self.stop()
-                problem = f"loading it ended the process that did ({type(error).__name__})"
-                raise PolicyError(problem, where=f"policy {policy}") from None
+        try:
+            name, opens = await self._asked(("load", policy), START_S)
+        except (EOFError, OSError, TimeoutError) as error:
+            problem = f"loading it ended the process that did ({type(error).__name__})"
+            raise PolicyError(problem, where=f"policy {policy}") from None
+        return name, opens
 
     async def answer(self, policy: str, snapshot: Snapshot, previous: Allocation | None) -> AllocationRecord:
         """The policy's answer, or the previous allocation carried over; never an exception."""
-        started = time.perf_counter()
-        async with self._turn:
-            limit_s = most_s(self.settings)
-            try:
-                answer = await self._asked(("ask", policy, snapshot, self.settings), limit_s)
-                assert isinstance(answer, AllocationRecord)
-                self.last_failure = ""
-            except (GavelxError, EOFError, OSError, TimeoutError, AssertionError) as error:
-                if not isinstance(error, GavelxError):
-                    self.stop()
-                reason = _reason(error, limit_s)
-                if reason != self.last_failure:
-                    _log.warning("%s did not answer, and the allocation before stands in: %s", policy, reason)
-                self.failures, self.last_failure = self.failures + 1, reason
-                carried = await asyncio.to_thread(carried_over, previous, snapshot, reason)
-                answer = answer_of(carried)
+        started, limit_s = time.perf_counter(), most_s(self.settings)
+        try:
+            answer = await self._asked(("ask", policy, snapshot, self.settings), limit_s)
+            assert isinstance(answer, AllocationRecord)
+            self.last_failure = ""
+        except (GavelxError, EOFError, OSError, TimeoutError, AssertionError) as error:
+            reason = _reason(error, limit_s)
+            if reason != self.last_failure:
+                _log.warning("%s did not answer, and the allocation before stands in: %s", policy, reason)
+            self.failures, self.last_failure = self.failures + 1, reason
+            carried = await asyncio.to_thread(carried_over, previous, snapshot, reason)
+            answer = answer_of(carried)
         self.answers, self.seconds = self.answers + 1, time.perf_counter() - started
         return answer
 
     async def _asked(self, question: tuple[Any, ...], limit_s: float) -> Any:
         """Send a question, wait for its answer, raise what it raised."""
-        return await asyncio.to_thread(self._elsewhere.asked, question, limit_s)
+        asking = self._elsewhere.asked
+        return await asyncio.get_running_loop().run_in_executor(self._thread, asking, question, limit_s)
 
     def stop(self) -> None:
-        """Kill the process, whatever it does."""
+        """Kill the process, whatever it does; no question is asked any more."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
         self._elsewhere.stop()
 
 

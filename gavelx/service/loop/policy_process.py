@@ -53,22 +53,29 @@ class PolicyProcess:
     _pipe: Connection | None = None
 
     def asked(self, question: tuple[Any, ...], limit_s: float) -> Any:
-        """The answer to a question; raises what it raised, and TimeoutError, EOFError or OSError if none came."""
-        self._start()
-        answer = self._exchanged(question, limit_s)
+        """The answer to a question; raises what it raised, and TimeoutError, EOFError or OSError if none came.
+
+        Then the process is stopped: a late answer would be taken for that to the next question.
+        """
+        try:
+            self._start()
+            answer = self._exchanged(question, limit_s)
+        except BaseException:
+            self.stop()
+            raise
         if isinstance(answer, GavelxError):
             raise answer
         return answer
 
     def stop(self) -> None:
         """Kill the process, whatever it does."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._process = None
-        if self._pipe is not None:
-            self._pipe.close()
-            self._pipe = None
+        process, self._process = self._process, None  # another thread may stop it as well
+        pipe, self._pipe = self._pipe, None
+        if process is not None:
+            process.kill()
+            process.join()
+        if pipe is not None:
+            pipe.close()
 
     def _start(self) -> None:
         if self._process is not None and self._process.is_alive():
