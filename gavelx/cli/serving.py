@@ -6,6 +6,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from gavelx.cli.cluster_options import ServeOptions
@@ -25,7 +26,7 @@ from gavelx.overheads import Overhead, Overheads
 with service_installed():
     from gavelx.service.agents.timing import Timing
     from gavelx.service.api.limits import Limits
-    from gavelx.service.api.server import Options, Service
+    from gavelx.service.api.server import Options, Service, StoppedError
     from gavelx.service.store.configuration import Configuration
     from gavelx.service.store.places import without_password
 
@@ -71,7 +72,8 @@ def run_serve(typed: ServeOptions, as_json: bool) -> None:
     )
     sys.setswitchinterval(SWITCH_S)
     gc.set_threshold(*COLLECT_AFTER)
-    asyncio.run(_serve(options, as_json))
+    with suppress(StoppedError):
+        asyncio.run(_serve(options, as_json))
 
 
 async def _serve(options: Options, as_json: bool) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from gavelx.mechanism.events import LeaseEnded
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.api.server import Service
+from gavelx.service.api.server import Options, Service, StoppedError
 from gavelx.service.loop import policy_process as elsewhere
 from gavelx.service.state.snapshots import restore
 from gavelx.service.state.state import State
@@ -246,6 +246,33 @@ async def insist(user: User, wanted: wire.JobSpec) -> list[int]:
 
     found: list[int] = await until(submitted, "the job is accepted")
     return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("waits_for", ["a policy", "the log"])
+def test_a_service_that_waits_at_its_start_may_be_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits_for: str
+) -> None:
+    begun = tmp_path / "begun"
+    (tmp_path / "slow.py").write_text(SLOW.format(begun=str(begun), flag=str(tmp_path / "never")))
+    policy = f"{tmp_path}/slow.py:policy" if waits_for == "a policy" else "fifo"
+
+    def full(*_: Any) -> None:
+        begun.touch()
+        raise LogUnavailableError("disk full")
+
+    async def main() -> None:
+        service = Service(Options(str(tmp_path / "state"), "127.0.0.1:0", policy, lambda _: configuration()))
+        if waits_for == "the log":
+            monkeypatch.setattr(Log, "append", full)
+            monkeypatch.setattr(Log, "settle", full)
+        starting = asyncio.create_task(service.__aenter__())
+        await until(begun.exists, f"it waits for {waits_for}")
+        service.stop()
+        with pytest.raises(StoppedError):
+            await starting
+
+    run(main())
 
 
 def test_a_solver_may_be_stopped_while_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from gavelx.errors import OptionError
+from gavelx.errors import GavelxError, OptionError
 from gavelx.mechanism.events import PolicyChanged, PriceChanged
 from gavelx.rpc import wire_pb2_grpc
 from gavelx.rpc.channels import MESSAGE_BYTES_MAX
@@ -77,8 +77,15 @@ class Options:
     new: bool = False  # the log that was there is lost: another one begins
 
 
+class StoppedError(GavelxError):
+    """A service was stopped before it served."""
+
+
 class Service:
-    """One daemon: ``async with Service(options) as service: await service.serve()``; ``address`` is where."""
+    """One daemon: ``async with Service(options) as service: await service.serve()``; ``address`` is where.
+
+    Raises :class:`StoppedError` if it is stopped before it serves.
+    """
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -103,7 +110,7 @@ class Service:
             )
             self._running = asyncio.create_task(self.scheduler.run())
             self._running.add_done_callback(lambda _: self._stopping.set())
-            await self._begin(state)
+            await self._unless_stopped(self._begin(state))
             await self._listen(guard)
         except BaseException:
             await self._end()
@@ -157,6 +164,18 @@ class Service:
         _check_same(json.loads(json.dumps(configuration.to_json())), wanted)  # with what it did not know of yet
         state, _, self.replayed = restore(self.log, lambda: State(configuration))
         return state
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work that may wait long, for a policy or a log. Raises :class:`StoppedError`."""
+        working, stopped = asyncio.create_task(work), asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise StoppedError("stopped before it served")
+            working.result()
+        finally:
+            working.cancel()
+            stopped.cancel()
 
     async def _begin(self, state: State) -> None:
         """The policy and the prices that this service was asked for."""
