@@ -6,8 +6,9 @@ check.
 """
 
 import math
+from collections.abc import Set
 from numbers import Real
-from typing import Protocol
+from typing import Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from gavelx.authors import blamed, is_ours, look_at_answer
 from gavelx.configurations import Configurations
 from gavelx.errors import PolicyError, SharesError
 from gavelx.memory import wrong as wrong_memory
-from gavelx.snapshot import Snapshot
+from gavelx.snapshot import Kind, Snapshot
 
 OFFERED = (
     "certified(snapshot, ...) with the snapshot that was given, or its open('pairs'), ('placements') or ('sizes')"
@@ -45,6 +46,18 @@ def ask(policy: Allocator, snapshot: Snapshot) -> Allocation:
         hint = look_at_answer(policy.allocate, heard)
     _check(allocation, snapshot, policy, hint)
     return allocation
+
+
+def policy_opens(policy: Allocator) -> frozenset[Kind]:
+    """The kinds of configuration that a policy is to be told of; one that is not ours may say nothing of it.
+
+    Raises :class:`PolicyError` for what is none of them.
+    """
+    opens: object = getattr(policy, "opens", frozenset())
+    if not isinstance(opens, Set | list | tuple) or not all(kind in get_args(Kind) for kind in opens):
+        expected = f"a set of {', '.join(map(repr, get_args(Kind)))}"
+        raise PolicyError(f"its opens is {opens!r:.100}", where=_name(policy), expected=expected)
+    return frozenset(opens)
 
 
 def foreign_row(answered: Snapshot, snapshot: Snapshot) -> tuple[str, str] | None:

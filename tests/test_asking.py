@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gavelx.asking import ask
+from gavelx.asking import ask, policy_opens
 from gavelx.cluster import Cluster
 from gavelx.errors import PolicyError
 from gavelx.files.snapshots import write_snapshot
 from gavelx.files.throughput_tables import load_throughputs
-from gavelx.policies import agnostic, load_policy
+from gavelx.policies import MaxMinFairness, agnostic, load_policy
 from gavelx.simulator import simulate
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
@@ -118,6 +118,18 @@ def test_a_policy_that_fails_or_answers_nonsense_is_one_message(tmp_path: Path, 
         assert "\n" not in str(caught.value)
     with pytest.raises(PolicyError):
         simulate(policy, JOBS, CLUSTER, THROUGHPUTS)
+
+
+@pytest.mark.parametrize("opens", [None, 7, "sizes", {"sizes", 7}, ["pears"]])
+def test_what_a_policy_opens_are_kinds_of_configurations(opens: object) -> None:
+    class Mine(MaxMinFairness):
+        pass
+
+    Mine.opens = opens  # type: ignore[assignment]
+    with pytest.raises(PolicyError, match=r"policy Mine: its opens is .* expected a set of 'pairs', 'placements'"):
+        policy_opens(Mine())
+    with pytest.raises(PolicyError, match="its opens is"):
+        simulate(Mine(), JOBS, CLUSTER, THROUGHPUTS)
 
 
 @pytest.mark.slow

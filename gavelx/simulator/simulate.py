@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gavelx.allocation import Allocation
-from gavelx.asking import Allocator
+from gavelx.asking import Allocator, policy_opens
 from gavelx.cluster import Cluster
 from gavelx.drive import Backend, drive
 from gavelx.fallback import FallbackPolicy
@@ -190,11 +190,6 @@ def _check_books(result: Result, ran: "Ran", known: Known) -> None:
     if isinstance(ran, SimulatedCluster):  # the published one bills more than the time of devices
         types = result.cluster.accelerators
         ledger.check_bill_by_type(dict(zip(types, result.cost_usd_A.tolist(), strict=True)))
-
-
-def policy_opens(policy: Allocator) -> frozenset[Kind]:
-    """The kinds of configuration that a policy is to be told of; one that is not ours may say nothing of it."""
-    return getattr(policy, "opens", frozenset())
 
 
 @dataclass

@@ -284,6 +284,11 @@ def test_another_policy_decides_while_jobs_run(tmp_path: Path) -> None:
                 assert waits.state == "waiting"
                 with pytest.raises(grpc.aio.AioRpcError, match="unknown policy"):
                     await user.call("SetPolicy", wire.SetPolicyRequest(version=1, policy="os.system('true')"))
+                (tmp_path / "mine.py").write_text("from gavelx.policies import Fifo\nFifo.opens = {'sizes', 7}")
+                with pytest.raises(grpc.aio.AioRpcError, match="its opens is") as refused:
+                    wanted = f"{tmp_path}/mine.py:Fifo"
+                    await user.call("SetPolicy", wire.SetPolicyRequest(version=1, policy=wanted))
+                assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
     run(main())
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gavelx.asking import policy_opens
 from gavelx.cluster import Cluster
 from gavelx.drive import drive
 from gavelx.files.throughput_tables import load_throughputs
@@ -14,7 +15,7 @@ from gavelx.policies import load_policy
 from gavelx.simulator.backend import SimulatedCluster
 from gavelx.simulator.faults import NO_FAULTS, Faults
 from gavelx.simulator.random_jobs import random_jobs
-from gavelx.simulator.simulate import SLEEP_S, policy_opens
+from gavelx.simulator.simulate import SLEEP_S
 
 TABLE = load_throughputs("simulation")
 CLUSTER = Cluster.parse("v100=4,p100=4,k80=4")

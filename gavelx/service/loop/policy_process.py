@@ -18,7 +18,7 @@ from threading import Thread
 from typing import Any
 
 from gavelx.allocation import Allocation
-from gavelx.asking import ask
+from gavelx.asking import ask, policy_opens
 from gavelx.cluster import Cluster
 from gavelx.errors import GavelxError
 from gavelx.estimator.active import FIRST_LOOKED_AT, first_leases
@@ -155,7 +155,7 @@ def _answer(what: str, *rest: Any) -> Any:
         case "load":
             _policy.cache_clear()  # its file may have changed
             policy = _policy(rest[0])
-            return str(policy), getattr(policy, "opens", frozenset())
+            return str(policy), policy_opens(policy)
     text, snapshot, settings = rest
     with using(settings):
         answer = answer_of(_with_first_leases(_policy(text), snapshot))
