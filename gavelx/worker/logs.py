@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.worker.shim import open_file
 
 CHUNK_BYTES = 1 << 16
 CHUNKS_AT_ONCE = 4
@@ -53,7 +54,7 @@ class Tail:
         at = self._at.get((lease_id, rank), 0)
         gap, at = max(0, start - at), max(at, start)
         try:
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 file.seek(at - start)
                 while text := file.read(CHUNK_BYTES):
                     at += len(text)
@@ -66,7 +67,7 @@ class Tail:
                         )
                     gap = 0
         except OSError:
-            return  # deleted while we read
+            return  # deleted while we read, or no file
 
 
 def segments_of(lease: Path) -> dict[int, list[tuple[int, Path]]]:

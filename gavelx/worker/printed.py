@@ -4,7 +4,6 @@ A job may put anything into the folder of its lease, even a pipe without a write
 """
 
 import os
-import stat
 import time
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from gavelx.worker.logs import segments_in
 from gavelx.worker.progress_lines import Progress, ProgressLines
+from gavelx.worker.shim import open_file
 
 READ_MAX, FILES_MAX = 1 << 16, 64
 """Bytes that are read at a time, the latest of a job that prints more; and files that are looked at."""
@@ -40,12 +40,9 @@ class Printed:
     def _read(self, start: int, path: Path) -> None:
         """The new bytes of one segment."""
         try:
-            with os.fdopen(
-                os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb"
-            ) as file:
-                about = os.fstat(file.fileno())
-                end = start + about.st_size
-                if end <= self._at or not stat.S_ISREG(about.st_mode):
+            with open_file(path) as file:
+                end = start + os.fstat(file.fileno()).st_size
+                if end <= self._at:
                     return
                 gap, self._at = self._at, max(self._at, start, end - READ_MAX)
                 file.seek(self._at - start)

@@ -25,7 +25,7 @@ from gavelx.worker.logs import segments_of
 from gavelx.worker.outcome import Outcome, Said, outcome
 from gavelx.worker.running import CannotRunError, job_in
 from gavelx.worker.running_job import Running
-from gavelx.worker.shim import boot_id, kill, kill_cgroup, marked, remove_cgroup, start_ticks
+from gavelx.worker.shim import boot_id, kill, kill_cgroup, marked, open_file, remove_cgroup, start_ticks
 from gavelx.worker.sizes import Size, environment_of
 from gavelx.worker.state import Folder, LeaseFolder
 from gavelx.worker.usage import Measured, Meter
@@ -34,6 +34,8 @@ SHIM_FILE = Path(__file__).with_name("shim.py")
 POLL_S = 0.2
 STUCK_S = 0.5
 """Seconds after its end at which a lease's shim counts as stuck, and the agent kills the lease itself."""
+LAST_BYTES = 4096
+"""Bytes of output in which the last line is looked for."""
 PAUSE_S = 2.0
 """Seconds without new launches after one that failed by our own fault, such as a full disk."""
 OURS = ("GAVELX_", "SLURM_", "PMI_", "PMIX_")
@@ -521,7 +523,11 @@ def last_words(folder: LeaseFolder, exit: Json | None) -> str:
     rank = ((exit or {}).get("failed") or {}).get("rank")
     if rank is None:
         return ""
-    segments = segments_of(folder.path).get(int(rank))
-    tail = segments[-1][1].read_bytes()[-4096:] if segments else b""
+    tail = b""
+    with contextlib.suppress(OSError):  # the job may have deleted it, or put something else there
+        for _, path in segments_of(folder.path).get(int(rank), ())[-1:]:
+            with open_file(path) as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - LAST_BYTES))
+                tail = file.read(LAST_BYTES)
     lines = [line.strip() for line in tail.decode(errors="replace").splitlines() if line.strip()]
     return "".join(c if c.isprintable() else "?" for c in lines[-1])[:200] if lines else ""

@@ -23,6 +23,7 @@ import os
 import selectors
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -30,7 +31,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 LAUNCH, LEASE, REPORT, EXIT, SHIM = "launch.json", "lease.json", "report.json", "exit.json", "shim.json"
 SIZES = "sizes.json"
@@ -60,13 +61,22 @@ _libc = ctypes.CDLL(None, use_errno=True)  # loaded before any fork
 # -- files, and what /proc knows; the agent uses these as well -------------------------------------------------
 
 
-def read_json(path: Path) -> Json | None:
-    """A JSON object from a file; None if there is no file or no object in it.
+def open_file(path: Path) -> BinaryIO:
+    """Open a file to read it. Raises OSError for anything else.
 
     A job may have put anything there, even a pipe without a writer, so this never waits.
     """
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(errno.EINVAL, "it is no file", str(path))
+
+
+def read_json(path: Path) -> Json | None:
+    """A JSON object from a file; None if there is no file or no object in it."""
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open_file(path) as file:
             value = json.loads(file.read(1 << 20))
     except (OSError, ValueError, RecursionError):
         return None

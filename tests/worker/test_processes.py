@@ -406,6 +406,52 @@ def test_a_report_that_never_ends_stops_nobody(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "os.mkdir(path)",
+        "os.mkfifo(path)",
+        "os.mkfifo(path); os.open(path, os.O_RDWR)",
+        "os.symlink('/dev/zero', path)",
+    ],
+)
+def test_whatever_a_job_puts_in_place_of_its_files_stops_no_agent(tmp_path: Path, odd: str) -> None:
+    """A folder, a pipe without a writer, or with one that says nothing, a file that does not end."""
+    go = tmp_path / "go"
+
+    async def scene(m: Machine) -> None:
+        code = f"""
+import os, sys, time
+report = os.environ["GAVELX_REPORT_FILE"]
+for path in (report, os.path.join(os.path.dirname(report), "out.0.1000000.log")):
+    {odd}
+print("ready", flush=True)
+while not os.path.exists({str(go)!r}):
+    time.sleep(0.01)
+sys.exit(7)
+"""
+        m.scheduler.launch_python(1, code)
+        await printed(m, 1)
+        opened = open_files()
+        for _ in range(50):
+            m.runner.poll()
+            m.runner.reports()
+        assert open_files() < opened + 50
+        go.touch()
+        ended = await m.scheduler.end_of(1)
+        assert (ended.failed, ended.exit_code) == (True, 7)
+        m.scheduler.send(send_log={"request_id": "r", "job_id": 101})
+        await until(lambda: m.scheduler.log_parts and m.scheduler.log_parts[-1].last, "the log is sent")
+        assert b"".join(part.chunk.text for part in m.scheduler.log_parts) == b"ready\n"
+
+    play(tmp_path, scene)
+
+
+def open_files() -> int:
+    """Files that this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def test_two_ranks_train_over_gloo(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     code = """
