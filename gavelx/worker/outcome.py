@@ -18,7 +18,6 @@
 | has no exit file, as its shim could not start   | stopped: it is not the job's fault                     |
 """
 
-import math
 import signal
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +28,8 @@ from gavelx.worker.shim import LEFT
 Json = dict[str, Any]
 STEPS_MAX = 1e15
 SIZES_MAX = 1 << 30
+CODES = 1 << 31
+"""Every exit code of a process is smaller."""
 RESIZE_FAILED = 80
 """Exit status of a process of an elastic job that misses another one in a change of size."""
 
@@ -61,7 +62,7 @@ class Said:
 
 
 def _steps(value: object) -> float:
-    good = isinstance(value, int | float) and math.isfinite(value) and 0 <= value <= STEPS_MAX
+    good = isinstance(value, int | float) and 0 <= value <= STEPS_MAX  # neither NaN nor an int that is no float
     return float(value) if good else 0.0  # type: ignore[arg-type]
 
 
@@ -73,7 +74,7 @@ def is_exit(exit: Json) -> bool:
         and isinstance(exit.get("asked"), str)
         and isinstance(exit.get("killed"), bool)
         and isinstance(codes, dict)
-        and all(isinstance(code, int | None) for code in codes.values())
+        and all(code is None or _is_code(code) for code in codes.values())
         and (failed is None or _is_failure(failed))
     )
 
@@ -83,8 +84,12 @@ def _is_failure(failed: object) -> bool:
         isinstance(failed, dict)
         and isinstance(failed.get("rank"), int | None)
         and isinstance(failed.get("reason"), str)
-        and isinstance(failed.get("exit_code"), int)
+        and _is_code(failed.get("exit_code"))
     )
+
+
+def _is_code(code: object) -> bool:
+    return isinstance(code, int) and abs(code) < CODES
 
 
 @dataclass(frozen=True)

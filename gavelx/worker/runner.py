@@ -486,7 +486,7 @@ class ProcessRunner:
             "failed": result.failed,
             "complete": result.complete,
             "exit_code": result.exit_code,
-            "reason": result.reason[:1000],
+            "reason": result.reason[:1000].encode(errors="replace").decode(),
             "left": result.left,
         }
         with contextlib.suppress(OSError):

@@ -66,7 +66,7 @@ class Running:
 
     def report(self) -> Json | None:
         """The latest report of rank 0 about its lease, or that to which it goes over."""
-        report, ids = self.folder.report(), {self.now.lease_id, self.next.lease_id if self.next else None}
+        report, ids = self.folder.report(), [self.now.lease_id, self.next.lease_id if self.next else None]
         return report if report is not None and report.get("lease_id") in ids else None
 
     def save(self, joiners: Sequence[Json] = ()) -> None:

@@ -144,6 +144,8 @@ KEEPER = "os.kill(os.getppid(), 9); time.sleep(60)"
         "report(50, 5)",
         "report(3, 1)",
         "report('x', None)",
+        "report(10**400, 5)",
+        "json.dump({'lease_id': []}, open(os.environ['GAVELX_REPORT_FILE'], 'w')); sys.exit(3)",
         "shutil.rmtree(lease)",
         "shutil.rmtree(lease); time.sleep(60)",
         "signal.signal(signal.SIGTERM, signal.SIG_IGN); shutil.rmtree(lease); time.sleep(60)",
@@ -160,6 +162,10 @@ KEEPER = "os.kill(os.getppid(), 9); time.sleep(60)"
         "rewrite('exit.json', asked=[], killed=0, failed=7, ended_s='x', exit_codes={'0': None}); " + KEEPER,
         "rewrite('exit.json', asked='x', killed=False, failed=None, ended_s=0.0, exit_codes={'0': 0}); " + KEEPER,
         "rewrite('exit.json', asked='x', killed=False, failed=None, ended_s=1e99, exit_codes={}); " + KEEPER,
+        "rewrite('exit.json', asked='', killed=False, failed={'rank': 0, 'reason': '\\ud800', 'exit_code': 1}, "
+        "ended_s=0.0, exit_codes={}); " + KEEPER,
+        "rewrite('exit.json', asked='', killed=False, failed={'rank': 0, 'reason': 'x', 'exit_code': 1 << 40}, "
+        "ended_s=0.0, exit_codes={}); " + KEEPER,
         KEEPER,
     ],
 )
