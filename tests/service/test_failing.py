@@ -275,6 +275,22 @@ def test_a_service_that_waits_at_its_start_may_be_stopped(
     run(main())
 
 
+@pytest.mark.slow
+def test_a_solver_that_is_frozen_and_hears_no_large_question_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elsewhere, "STILL_S", 1)
+    solver, large = elsewhere.PolicyProcess(), "x" * 10_000_000
+    try:
+        assert solver.asked(("load", "fifo"), 60.0)
+        assert solver._process is not None and solver._process.pid is not None
+        os.kill(solver._process.pid, signal.SIGSTOP)
+        with pytest.raises(OSError):
+            solver.asked(("load", large), 60.0)
+        assert solver.asked(("load", "fifo"), 60.0)
+        assert solver.restarts == 1
+    finally:
+        solver.stop()
+
+
 def test_a_solver_may_be_stopped_while_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """By another thread, as the service ends: its process ends, too."""
     solver, start, started = elsewhere.PolicyProcess(), SpawnProcess.start, list[SpawnProcess]()

@@ -6,6 +6,8 @@ it may take is its own: while it waits for a processor that others have, its tim
 
 import multiprocessing
 import os
+import socket
+import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,6 +33,8 @@ from gavelx.throughputs import Setting, Throughputs
 
 START_S = 60.0
 """How long the process may take to start and to load a policy."""
+STILL_S = 60
+"""How long a question or an answer may be on its way and not move, as where the process is frozen."""
 SLACK_S = 5.0
 """A solver that keeps to its budget needs some time besides."""
 LOOK_S = 0.25
@@ -83,6 +87,7 @@ class PolicyProcess:
         self.stop()
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
+        _never_still(self._pipe)
         process = context.Process(target=_serve, args=(theirs,), daemon=True, name="gavelx-solver")
         process.start()  # stopped from another thread meanwhile, it finds its pipe closed, and ends
         self._process = process
@@ -98,6 +103,13 @@ class PolicyProcess:
             if taken_s() >= limit_s:
                 raise TimeoutError
         return self._pipe.recv()
+
+
+def _never_still(pipe: Connection) -> None:
+    """What waits for this end raises OSError after ``STILL_S``: a pipe takes no large question at once."""
+    with socket.socket(fileno=os.dup(pipe.fileno())) as end:
+        for what in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
+            end.setsockopt(socket.SOL_SOCKET, what, struct.pack("ll", STILL_S, 0))
 
 
 def own_time(pid: int) -> Callable[[], float]:
