@@ -81,7 +81,7 @@ class Row:
         text = self.text(column)
         value = float(text) if NUMBER.fullmatch(text) else math.nan
         if not (low <= value <= high and value.is_integer()):
-            limits = f"{low} or more" if high == WHOLE_MAX else f"from {low} to {high}"
+            limits = f"{low} or more" if high == WHOLE_MAX and not value > high else f"from {low} to {high}"
             raise self.mistake(column, f"{shown(text)} cannot be used", expected=f"a whole number, {limits}")
         return int(value)
 
@@ -131,7 +131,10 @@ def _records(path: str | Path) -> Iterator[tuple[int, list[str]]]:
         try:
             cells = next(records, None)
         except csv.Error as error:
-            raise InputFileError(f"is no CSV ({error})", where=f"{path}, row {line}") from None
+            where = f"{path}, row {line}"
+            if "new-line" in str(error):
+                raise InputFileError("a line ends with CR alone", where=where, expected="LF or CRLF") from None
+            raise InputFileError(f"is no CSV ({error})", where=where) from None
         if cells is None:
             return
         if any(cell.strip() for cell in cells):
@@ -149,6 +152,7 @@ def checked_header(
     where = f"{path}, row {line}"
     for column in required:
         if column not in header:
+            hint = _separator(cells, required) or hint
             there = ", ".join(shown(name) for name in header[:20]) + (", ..." if len(header) > 20 else "")
             near = did_you_mean(column, [name[:40] for name in header if name])
             hint = hint or (near.replace("did you mean", "is it") if near.startswith("did") else "")
@@ -158,3 +162,11 @@ def checked_header(
         if header.count(column) > 1:
             raise InputFileError(f"the column {shown(column)} is there twice", where=where)
     return header
+
+
+def _separator(cells: Sequence[str], required: Collection[str]) -> str:
+    """What to try if the header's only cell is several of the ``required`` columns between other separators."""
+    for separator, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if len(cells) == 1 and len({cell.strip() for cell in cells[0].split(separator)} & set(required)) > 1:
+            return f"save it with commas between the columns, not {name}"
+    return ""

@@ -33,6 +33,9 @@ def test_rows_with_their_lines(tmp_path: Path) -> None:
         ("", "the file is empty"),
         ("\n\n", "the file is empty; expected columns name, size"),
         ("name,sizes\n", "row 1: the column 'size' is missing; there are 'name', 'sizes'.*is it 'sizes'"),
+        ("name;size\na;1,5\n", "row 1: the column 'name' is missing.*Try: save it with commas .* not semicolons"),
+        ("name\tsize\na\t1\n", "row 1: the column 'name' is missing.*Try: save it with commas .* not tabs"),
+        ("name,size\ra,1\rb,2\r", "row 1: a line ends with CR alone; expected LF or CRLF"),
         ("name,size,name\n", "row 1: the column 'name' is there twice"),
         ("name,size\na,1\nb\n", "row 3: the row has 1 cells; expected 2"),
         ("name,size\na,1,2\n", "row 2: the row has 3 cells; expected 2"),
@@ -89,6 +92,7 @@ def test_limits_of_numbers() -> None:
         (lambda: row(size="0").number("size", above=0), "expected a finite number above 0"),
         (lambda: row(size="1.5").whole("size", low=0), "expected a whole number, 0 or more"),
         (lambda: row(size="9").whole("size", low=0, high=8), "expected a whole number, from 0 to 8"),
+        (lambda: row(size="9" * 20).whole("size", low=0), "expected a whole number, from 0 to 9007199254740992"),
         (lambda: row(size="9" * 5000).whole("size", low=0), "expected a whole number"),
         (lambda: row().text("size"), "the cell is empty"),
         (
