@@ -4,6 +4,7 @@ Three things may be missing: a row of the throughput table for the job type, an 
 or enough devices of such a type. Each has its own message.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gavelx.cluster import Cluster
@@ -15,6 +16,9 @@ from gavelx.sizes import sizes
 from gavelx.snapshot import Kind
 from gavelx.spelling import nearest
 from gavelx.throughputs import Setting, Throughputs
+
+YEARS_MAX = 1_000
+"""The longest that a job may take alone: more is a mistake, whose simulation would not end."""
 
 
 def check_workload(
@@ -28,7 +32,8 @@ def check_workload(
 
     A job can run on a type with a throughput above 0 at its scale factor, and with at least that many devices; an
     elastic one also in another size or on a mix of types, if the policy ``opens`` these.
-    Raises :class:`WorkloadError` that names the first job that cannot, and why; also if two jobs have the same id.
+    Raises :class:`WorkloadError` that names the first job that cannot, and why; also if two jobs have the same id,
+    or one would take more than ``YEARS_MAX`` years.
     ``where`` names the source of the jobs, such as the trace's file.
     """
     for _ in checked(jobs, cluster, throughputs, where, opens):
@@ -44,7 +49,7 @@ def checked(
 ) -> Iterator[Job]:
     """The same jobs, each checked as in :func:`check_workload` when it is taken; the jobs may be endless."""
     check_accelerators(cluster.accelerators, throughputs)
-    seen: set[tuple[str, int, Elastic | None]] = set()
+    steps_max: dict[tuple[str, int, Elastic | None], float] = {}
     ids: set[int] = set()
     for job in jobs:
         if not job.has_length:
@@ -53,9 +58,13 @@ def checked(
         if job.id in ids:
             raise WorkloadError(f"two jobs have the id {job.id}", where=where, expected="an id for each job")
         ids.add(job.id)
-        if (kind := (job.job_type, job.scale_factor, job.elastic)) not in seen:
-            seen.add(kind)
-            _check_job(job, cluster, throughputs, f"{where}, job {job.id}" if where else f"job {job.id}", opens)
+        of_job = f"{where}, job {job.id}" if where else f"job {job.id}"
+        if (kind := (job.job_type, job.scale_factor, job.elastic)) not in steps_max:
+            _check_job(job, cluster, throughputs, of_job, opens)
+            steps_max[kind] = _steps_max(job, cluster, throughputs)
+        if job.total_steps > steps_max[kind]:
+            problem = f"{job.total_steps:g} steps take more than {YEARS_MAX:,} years in this cluster"
+            raise WorkloadError(problem, where=of_job, expected=f"{steps_max[kind]:.3g} steps at most")
         yield job
 
 
@@ -135,6 +144,12 @@ def _check_job(job: Job, cluster: Cluster, throughputs: Throughputs, where: str,
         expected="a cluster with a type on which it runs",
         hint=f"known to run on: {known}" if known else "another scale factor or table, or --skip-unrunnable",
     )
+
+
+def _steps_max(job: Job, cluster: Cluster, throughputs: Throughputs) -> float:
+    """The steps that such a job does in the longest time that is simulated, on the type where it is fastest."""
+    speeds = [throughputs.get(job.job_type, name, job.scale_factor) or 0.0 for name in cluster.accelerators]
+    return max(speeds) * YEARS_MAX * 365 * 86_400 or math.inf  # an elastic job may run in other sizes only
 
 
 def _where_it_runs(job: Job, throughputs: Throughputs) -> str:

@@ -53,3 +53,8 @@ def test_jobs_that_never_can_run_are_named(cluster: str, job: Job, words: list[s
 def test_two_jobs_with_one_id_are_a_mistake() -> None:
     with pytest.raises(WorkloadError, match="two jobs have the id 3"):
         check("k80=1", Job(3, "LM", 1.0), Job(3, "LM", 2.0))
+
+
+def test_a_job_that_would_take_for_ever_is_a_mistake() -> None:
+    with pytest.raises(WorkloadError, match=r"^jobs.csv, job 3: 1e\+300 steps .* 1,000 years .*9.46e\+10 steps"):
+        check("k80=1", Job(2, "LM", 1e9), Job(3, "LM", 1e300))
