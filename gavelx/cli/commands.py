@@ -15,8 +15,10 @@ from gavelx.cli.cluster_options import WHERE, Address
 from gavelx.cli.learn_commands import learn_app
 from gavelx.cli.run_options import RunOptions, with_options
 from gavelx.cli.throughput_commands import throughputs_app
+from gavelx.cli.wrong_options import Commands
 
 app = typer.Typer(
+    cls=Commands,
     help="Scheduling policies for training jobs on mixed GPU clusters: simulate, compare, price and explain them.",
     epilog="Start with:  gavelx compare --cluster v100=5,p100=5,k80=5 --jobs 40",
     no_args_is_help=True,

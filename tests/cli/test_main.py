@@ -112,6 +112,22 @@ def test_a_wrong_option_is_exit_code_2(shell: Shell, arguments: tuple[object, ..
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "seen"),
+    [
+        (("simulate", *SMALL, "--jobs", "some"), "'--jobs': 'some'"),
+        (("simulate", *SMALL, "--arrival-rate", "nan"), "'--arrival-rate': 'nan'"),
+        (("compare", *SMALL, "--workers", "0"), "'--workers': '0'"),
+        (("trace", "generate", "--jobs", "4", "--seed", "-7"), "'--seed': '-7'"),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_shown(shell: Shell, arguments: tuple[object, ...], seen: str) -> None:
+    ran = shell(*arguments)
+    assert ran.code == 2
+    assert f"Invalid value for {seen}" in ran.err
+    assert "Input" not in ran.err
+
+
 def test_our_own_failure_is_exit_code_1(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "failing_policy.py"
     file.write_text(
