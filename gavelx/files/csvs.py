@@ -165,8 +165,9 @@ def checked_header(
 
 
 def _separator(cells: Sequence[str], required: Collection[str]) -> str:
-    """What to try if the header's only cell is several of the ``required`` columns between other separators."""
+    """What to try if the header's only cell has one of the ``required`` columns between other separators."""
     for separator, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
-        if len(cells) == 1 and len({cell.strip() for cell in cells[0].split(separator)} & set(required)) > 1:
+        names = cells[0].split(separator) if len(cells) == 1 else []
+        if len(names) > 1 and {name.strip() for name in names} & set(required):
             return f"save it with commas between the columns, not {name}"
     return ""

@@ -34,6 +34,7 @@ def test_rows_with_their_lines(tmp_path: Path) -> None:
         ("\n\n", "the file is empty; expected columns name, size"),
         ("name,sizes\n", "row 1: the column 'size' is missing; there are 'name', 'sizes'.*is it 'sizes'"),
         ("name;size\na;1,5\n", "row 1: the column 'name' is missing.*Try: save it with commas .* not semicolons"),
+        ("name;sizes\na;1,5\n", "row 1: the column 'name' is missing.*Try: save it with commas"),
         ("name\tsize\na\t1\n", "row 1: the column 'name' is missing.*Try: save it with commas .* not tabs"),
         ("name,size\ra,1\rb,2\r", "row 1: a line ends with CR alone; expected LF or CRLF"),
         ("name,size,name\n", "row 1: the column 'name' is there twice"),
