@@ -24,7 +24,9 @@ class Commands(TyperGroup):
 
 
 def _in_words(error: typer.BadParameter) -> str:
-    details = getattr(error.__cause__, "errors", None)  # pydantic's, under typer from 0.29 on; older ones say it all
+    details = getattr(
+        error.__cause__, "errors", None
+    )  # pydantic's, under typer from 0.29 on; older ones say it all
     if details is None:
         return error.message
     seen, expected = details()[0]["input"], error.message.partition(", unable")[0]

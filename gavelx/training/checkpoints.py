@@ -8,11 +8,13 @@ content. It is written under another name, forced to disk, and then renamed, so 
 
 import contextlib
 import hashlib
+import io
 import os
 import pickle
 import re
 import time
 import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,6 +27,7 @@ NAME = re.compile(r"checkpoint-(\d{6,})-step-(\d+)-([0-9a-f]{32})\.pt")
 DAMAGED = "damaged-"
 PART = ".part"
 BLOCK_BYTES = 1 << 20
+EXPECTED = "tensors, numbers, texts, and lists and dicts of such from state_dict()"
 
 
 class CheckpointError(GavelxError):
@@ -52,20 +55,20 @@ class Checkpoints:
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self.folder, self.keep = folder, keep
-        self._readable = False
+        self._readable: set[type] = set()
 
     def save(self, content: dict[str, Any], step: int) -> Saved:
         """Write a checkpoint and force it to disk; then remove the oldest ones.
 
         Raises ``OSError`` if it cannot be written; the folder is then unchanged. Raises :class:`CheckpointError`
-        if it was written but cannot be read again.
+        if it holds what cannot be saved, or cannot be read again.
         """
         begin_s = time.monotonic()
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f".checkpoint-{os.getpid()}{PART}"
         try:
             digest = _write(part, content)
-            self._check_readable(part)
+            self._check_readable(part, content)
             path = self.folder / f"checkpoint-{self._next_number():06d}-step-{step}-{digest}.pt"
             part.rename(path)
         finally:
@@ -118,11 +121,14 @@ class Checkpoints:
             with contextlib.suppress(OSError):
                 path.unlink()
 
-    def _check_readable(self, part: Path) -> None:
-        """Read the first checkpoint of a run again, so that a failure shows now, and not after a preemption."""
-        if not self._readable:
-            _load(part, device="meta")
-            self._readable = True
+    def _check_readable(self, part: Path, content: dict[str, Any]) -> None:
+        """Read one with new types of values again, so that a failure shows now, and not after a preemption."""
+        if not (kinds := {type(value) for _, value in _values(content)}) <= self._readable:
+            try:
+                _load(part, device="meta")
+            except CheckpointError as error:
+                raise _unreadable(content) or error from None
+            self._readable |= kinds
 
 
 class _Hashed:
@@ -154,7 +160,10 @@ def _write(path: Path, content: dict[str, Any]) -> str:
     file = path.open("wb")
     try:
         hashed = _Hashed(file)
-        torch.save(content, hashed)  # type: ignore[arg-type]
+        try:
+            torch.save(content, hashed)  # type: ignore[arg-type]
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise _unreadable(content) or CheckpointError(f"the state cannot be saved: {error}") from error
         if hashed.failure is not None:
             raise hashed.failure
         file.flush()
@@ -186,10 +195,38 @@ def _load(path: Path, device: str = "cpu") -> dict[str, Any]:
         content: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     except pickle.UnpicklingError as error:
         raise CheckpointError(
-            f"{path.name} cannot be read again: state_dict() may give tensors, numbers, texts, and lists and dicts"
-            f" of such ({str(error).splitlines()[0]})"
+            f"{path.name} cannot be read again ({str(error).splitlines()[0]}); expected {EXPECTED}"
         ) from error
     return content
+
+
+def _values(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
+    """What nested dicts, lists and tuples hold, themselves and keys included, and where."""
+    yield where, value
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield where, key
+            yield from _values(one, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, list | tuple):
+        for number, one in enumerate(value):
+            yield from _values(one, f"{where}[{number}]")
+
+
+def _unreadable(content: dict[str, Any]) -> CheckpointError | None:
+    """The error about the first value that cannot be saved, or not read again; None if each one can alone."""
+    for where, value in _values(content):
+        if isinstance(value, dict | list | tuple | torch.Tensor):
+            continue
+        try:
+            torch.save(value, file := io.BytesIO())
+            torch.load(io.BytesIO(file.getvalue()), weights_only=True)
+        except Exception:  # anything may be raised by what a user saves
+            kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+            return CheckpointError(
+                f"no checkpoint can be made: {where} is a {kind}; expected {EXPECTED}."
+                " Try: for numpy's numbers and arrays, float(...) or .tolist()"
+            )
+    return None
 
 
 def _put_aside(path: Path) -> None:

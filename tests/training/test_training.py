@@ -7,6 +7,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -231,12 +232,46 @@ class Odd(nn.Module):
 
 def test_a_state_that_cannot_be_read_again_is_found_out_at_once(tmp_path: Path) -> None:
     with (
-        pytest.raises(CheckpointError, match="cannot be read again"),
+        pytest.raises(CheckpointError, match=r"_extra_state is a pathlib\..*Path; expected"),
         Training(model=Odd(), total_steps=1, folder=tmp_path) as training,
     ):
         for _ in training.steps():
             training.done()
     assert list(tmp_path.iterdir()) == []
+
+
+class Best:
+    """Keeps the best score, of any type."""
+
+    def __init__(self) -> None:
+        self.score: object = 0.0
+
+    def state_dict(self) -> dict[str, object]:
+        return {"scores": [1.0, self.score]}
+
+    def load_state_dict(self, state: dict[str, list[object]]) -> None:
+        self.score = state["scores"][1]
+
+
+@pytest.mark.parametrize(
+    ("score", "kind"),
+    [(np.float64(0.5), "numpy.float64"), (np.ones(2), "numpy.ndarray"), ((i for i in "x"), "generator")],
+)
+def test_a_state_that_becomes_unreadable_later_leaves_the_checkpoints_before(
+    tmp_path: Path, score: object, kind: str
+) -> None:
+    best = Best()
+    with (
+        pytest.raises(CheckpointError, match=rf"parts\.best\.scores\[1\] is a {kind}; expected tensors, numbers"),
+        Training(best=best, total_steps=4, every_s=0, folder=tmp_path) as training,
+    ):
+        for step in training.steps():
+            best.score = score if step == 2 else 0.25
+            training.done()
+    again = Best()
+    with Training(best=again, total_steps=2, folder=tmp_path) as training:
+        assert (training.step, again.score) == (2, 0.25)
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_another_script_s_checkpoint_is_refused(tmp_path: Path) -> None:
