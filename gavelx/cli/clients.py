@@ -78,6 +78,15 @@ def run_submit(access: Access, wanted: JobOptions, as_json: bool) -> None:
     if wanted.preemptible not in PREEMPTIBLE:
         problem = f"{wanted.preemptible!r} is not known"
         raise OptionError(problem, where="--preemptible", expected=", ".join(PREEMPTIBLE))
+    if wanted.weight == 0:  # which in a message is a weight that was not given
+        raise OptionError("a weight of 0", where="--weight", expected="a number above 0, such as 0.1")
+    if wanted.slo and not wanted.duration:
+        raise OptionError(
+            f"a deadline of {wanted.slo:g} times a duration that is not given",
+            where="--slo",
+            expected="--duration with it",
+            hint=f"--slo {wanted.slo:g} --duration SECONDS",
+        )
     devices, elastic = job_sizes(wanted.workers, wanted.batch, wanted.parts, mixed=wanted.mixed)
     spec = wire.JobSpec(
         name=wanted.name,

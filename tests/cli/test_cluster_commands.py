@@ -181,6 +181,13 @@ def test_a_job_says_whether_it_may_be_preempted(service: Background, capsys: pyt
     assert told(capsys, "status")["jobs"][0]["protected"] is True
 
 
+def test_options_that_would_count_for_nothing_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--weight: a weight of 0; expected a number above 0" in said(
+        capsys, "submit", "--weight", "0", "--", "true", code=2
+    )
+    assert "Try: --slo 2 --duration SECONDS" in said(capsys, "submit", "--slo", "2", "--", "true", code=2)
+
+
 def test_a_job_is_submitted_in_parts(service: Background, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["submit", "--type", "net", "--steps", "1e6", "--workers", "1:4", "--parts", "6", "--", "true"]
     assert said(capsys, *options) == "0\n"
