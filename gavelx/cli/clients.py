@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from gavelx.allocation import CARRIED_OVER
+from gavelx.cli.addresses import parse_address
 from gavelx.cli.cluster_options import Address, JobOptions
 from gavelx.cli.command_line import with_whole_paths
 from gavelx.cli.extras import service_installed
 from gavelx.cli.job_sizes import job_sizes
 from gavelx.cli.output import print_json, stderr, stdout
-from gavelx.cli.secrets import warn_if_open
+from gavelx.cli.secrets import token_in, warn_if_open
 from gavelx.cli.status_tables import JOBS, SERVERS, print_rows, why_they_wait
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
@@ -34,14 +35,15 @@ POLL_S = 0.2
 
 def access_of(address: Address) -> Access:
     """Address and credentials of the scheduler; the token from its file, or from the variable ``GAVELX_TOKEN``."""
-    token, file = os.environ.get(TOKEN), address.token_file
+    parse_address(address.scheduler)
+    token, where, file = os.environ.get(TOKEN) or None, TOKEN, address.token_file
     if file is not None:
         warn_if_open("--token-file", file)
         try:
-            token = Path(file).read_text(encoding="utf-8").strip()
+            token, where = Path(file).read_text(encoding="utf-8", errors="replace"), f"--token-file {file}"
         except OSError as error:
             raise OptionError(f"cannot read {file} ({error.strerror})", where="--token-file") from None
-    return Access(address.scheduler, token, address.ca)
+    return Access(address.scheduler, None if token is None else token_in(token, where), address.ca)
 
 
 def _call(access: Access, request: Any) -> Any:

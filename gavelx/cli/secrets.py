@@ -1,6 +1,7 @@
 """Warnings about secrets: files that other users can read, and passwords on the command line."""
 
 import os
+import re
 import stat
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from gavelx.cli.output import stderr
 from gavelx.errors import OptionError
 
 STATE = "GAVELX_STATE"
+TOKEN = re.compile(r"[!-~]{1,4096}")
+"""The form of a token: what a header can hold."""
 
 
 def warn_if_open(option: str, path: str | None, *, changeable: bool = False) -> None:
@@ -28,6 +31,14 @@ def warn_if_open(option: str, path: str | None, *, changeable: bool = False) -> 
         may = "change" if changeable else "read"
         line = f"{option}: others can {may} {path}. Try: chmod go-rwx {path}"
         stderr().print(line, markup=False, soft_wrap=True)
+
+
+def token_in(text: str, where: str) -> str:
+    """The token in a text. Raises :class:`OptionError`, which does not show the text, if it can be none."""
+    token = text.strip()
+    if not TOKEN.fullmatch(token):
+        raise OptionError("this is no token", where=where, expected="one word, as gavelx token --out writes it")
+    return token
 
 
 def warn_if_printed_openly() -> None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gavelx.cli.secrets import warn_if_open
+from gavelx.cli.addresses import parse_address
+from gavelx.cli.secrets import token_in, warn_if_open
 from gavelx.errors import InputFileError, OptionError
 from gavelx.worker.devices import Devices, find_devices
 
@@ -90,21 +91,6 @@ def server_name(typed: str | None) -> str:
     return name
 
 
-def parse_address(text: str) -> tuple[str, int]:
-    """Read ``HOST:PORT`` (an IPv6 host in brackets). Raises :class:`OptionError`.
-
-    >>> parse_address("localhost:7070")
-    ('localhost', 7070)
-    """
-    host, colon, port = text.rpartition(":")
-    plain = host.startswith("[") or ":" not in host
-    if not (colon and host and plain and port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
-        raise OptionError(
-            f"cannot read {text!r}", where="--scheduler", expected="HOST:PORT, such as 10.0.0.1:7070"
-        )
-    return host, int(port)
-
-
 def own_address(host: str, port: int) -> str:
     """The address of this machine on the route to the scheduler; nothing is sent to find it."""
     try:
@@ -132,7 +118,8 @@ def access_to(scheduler: str, security: Security) -> "Access":
             _read(option, file)
     for option, file in (("--key", key), ("--token-file", security.token_file)):
         warn_if_open(option, file)
-    token = None if security.token_file is None else _read("--token-file", security.token_file).strip()
+    file = security.token_file
+    token = None if file is None else token_in(_read("--token-file", file), f"--token-file {file}")
     return Access(scheduler, token, ca, cert, key)
 
 

@@ -123,6 +123,9 @@ def translated(error: grpc.RpcError, access: Access) -> GavelxError:
 
 def _bytes(path: str, option: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        content = Path(path).read_bytes()
     except OSError as error:
         raise OptionError(f"cannot read {path} ({error.strerror})", where=option, expected="a PEM file") from None
+    if b"-----BEGIN " not in content:
+        raise OptionError(f"{path} holds no certificate or key", where=option, expected="a PEM file")
+    return content

@@ -181,6 +181,31 @@ def test_a_job_says_whether_it_may_be_preempted(service: Background, capsys: pyt
     assert told(capsys, "status")["jobs"][0]["protected"] is True
 
 
+@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:70700", "127.0.0.1:http"])
+def test_an_address_without_a_port_is_refused(capsys: pytest.CaptureFixture[str], address: str) -> None:
+    told = said(capsys, "status", "--scheduler", address, code=2)
+    assert f"--scheduler: cannot read '{address}'; expected HOST:PORT" in told
+
+
+@pytest.mark.parametrize("content", [b"", b"two words\n", b"\xff\xfe", "t\u00f6ken".encode()])
+def test_a_file_without_a_token_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    file.chmod(0o600)
+    told = said(capsys, "status", "--token-file", str(file), code=2)
+    assert (
+        told
+        == f"gavelx: --token-file {file}: this is no token; expected one word, as gavelx token --out writes it\n"
+    )
+    monkeypatch.setenv("GAVELX_TOKEN", "two words")
+    assert "gavelx: GAVELX_TOKEN: this is no token" in said(capsys, "status", code=2)
+    file.write_text("token")
+    told = said(capsys, "status", "--token-file", str(file), "--ca", str(file), code=2)
+    assert told == f"gavelx: --ca: {file} holds no certificate or key; expected a PEM file\n"
+
+
 def test_options_that_would_count_for_nothing_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--weight: a weight of 0; expected a number above 0" in said(
         capsys, "submit", "--weight", "0", "--", "true", code=2

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gavelx.cli.worker import own_address, parse_address, server_name
+from gavelx.cli.addresses import parse_address
+from gavelx.cli.worker import own_address, server_name
 from gavelx.errors import OptionError
 from tests.cli.running import Shell
 
