@@ -219,7 +219,7 @@ def token(
     *,
     owner: Annotated[str, typer.Option(help="Whose it is.")],
     role: Annotated[str, typer.Option(help="user, operator or agent.")] = "user",
-    days: Annotated[float | None, typer.Option(min=0.0, help="Validity of the token. Default: no limit.")] = None,
+    days: Annotated[float | None, typer.Option(min=0.01, help="Validity of the token. Default: no limit.")] = None,
     out: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write it to a file only you can read, instead of printing.")
     ] = None,

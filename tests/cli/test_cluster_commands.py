@@ -147,6 +147,7 @@ def test_a_scheduler_out_of_reach_is_our_failure(capsys: pytest.CaptureFixture[s
     [
         (["serve", "--listen", "0.0.0.0:0"], "can be reached from other machines"),
         (["serve", "--listen", "127.0.0.1:99999"], "cannot read the port"),
+        (["serve", "--listen", "nonsense"], "--listen: cannot read 'nonsense'; expected HOST:PORT"),
         (["serve", "--valid-for", "1"], "leases of three heartbeats or more"),
         (["serve", "--policy", "fifoo", "--listen", "127.0.0.1:0"], "did you mean 'fifo'"),
         (["serve", "--tokens", "/nowhere"], "cannot be read as tokens"),

@@ -119,6 +119,7 @@ def test_a_wrong_option_is_exit_code_2(shell: Shell, arguments: tuple[object, ..
         (("simulate", *SMALL, "--arrival-rate", "nan"), "'--arrival-rate': 'nan'"),
         (("compare", *SMALL, "--workers", "0"), "'--workers': '0'"),
         (("trace", "generate", "--jobs", "4", "--seed", "-7"), "'--seed': '-7'"),
+        (("token", "tokens.json", "--owner", "ada", "--days", "0"), "'--days': '0'"),
     ],
 )
 def test_a_wrong_value_of_an_option_is_shown(shell: Shell, arguments: tuple[object, ...], seen: str) -> None:

@@ -147,7 +147,11 @@ def is_loopback(address: str) -> bool:
 
 
 def check_exposure(address: str, *, tls: bool, tokens: bool) -> None:
-    """Raises :class:`OptionError` for an address beyond loopback without TLS and tokens."""
+    """Raises :class:`OptionError` for an address beyond loopback without TLS and tokens, or none at all."""
+    if not re.search(r":\d+$", address):
+        raise OptionError(
+            f"cannot read {address!r}", where="--listen", expected="HOST:PORT, such as 127.0.0.1:7070"
+        )
     if is_loopback(address) or (tls and tokens):
         return
     missing = " and ".join(["TLS (--cert, --key)"] * (not tls) + ["tokens (--tokens)"] * (not tokens))
