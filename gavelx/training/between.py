@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from gavelx.errors import UserError
 from gavelx.training.gang import Agreement
 from gavelx.training.lease import Lease
 from gavelx.training.reports import Reports
@@ -26,11 +27,12 @@ class Between:
         told: Callable[[], dict[str, Any]],
     ) -> None:
         self._lease, self._reports, self._told = lease, reports, told
-        self.saving, self.elastic = saving, elastic
+        self.saving, self.elastic, self._begun = saving, elastic, False
         self._votes = Votes(saving.state.progress, lease, elastic.regroup if elastic else None)
 
     def begin(self) -> None:
         """Resume from the newest checkpoint. A process that joins gets its state from the others, later."""
+        self._begun = True
         self.saving.begin()
         if self.elastic is not None and self.elastic.joins:
             return
@@ -40,6 +42,13 @@ class Between:
         self.saving.begin()
         self._votes.begin()
         self.report()
+
+    def check_begun(self) -> None:
+        """Raises :class:`UserError` for a loop outside of the block, which would neither resume nor save."""
+        if not self._begun:
+            raise UserError(
+                "the loop is not in its block", where="Training", expected="with Training(...) as training: ..."
+            )
 
     def join(self) -> None:
         """As a joiner, in its first epoch, once it is warm: join the others."""

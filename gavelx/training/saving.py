@@ -46,7 +46,7 @@ class Saving:
             return self._checkpoints.save(content, int(at.step))
         except OSError as error:
             warnings.warn(
-                f"no checkpoint at step {at.step}: {error.strerror or error}; "
+                f"no checkpoint at step {at.step} in {self._checkpoints.folder}: {error.strerror or error}; "
                 f"training continues, and {at.saved_steps:g} steps are safe",
                 TrainingWarning,
                 stacklevel=2,

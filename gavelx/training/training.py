@@ -81,6 +81,8 @@ class Training:
         self.parts = {name: unwrapped(part) for name, part in parts.items()}
         for name, part in self.parts.items():
             objects.check(name, part)
+        _check_number("keep", keep, keep >= 1, "a whole number of at least 1")
+        _check_number("every_s", every_s, every_s >= 0, "seconds, 0 or more")
         launch = Launch.of(environment)
         launch.check(gang)
         self.total_steps = launch.total_steps or total_steps  # the scheduler counts by its own
@@ -178,6 +180,7 @@ class Training:
 
         ``replay``: see `gavelx.training.position.begin`.
         """
+        self._between.check_begun()
         if self.total_steps is None and not self._by_epoch:
             raise UserError(
                 "no total number of steps is given",
@@ -211,6 +214,7 @@ class Training:
                 expected="batches() of a DataLoader, whose samples can be dealt to any number of processes",
                 hint="submit it without --workers A:B and --batch A:B",
             )
+        self._between.check_begun()
         while not self.finished:
             before = self.step
             self._began()
@@ -318,6 +322,12 @@ class Training:
             **self._curve.report(self.epoch, self._at.batch, self._at.seen),
             **self._state.bits.report(),
         }
+
+
+def _check_number(name: str, seen: float, fine: bool, expected: str) -> None:
+    """Raises :class:`UserError` for a number with which nothing, or everything for ever, would be saved."""
+    if not fine:
+        raise UserError(f"{seen!r} cannot be used", where=f"Training({name}=...)", expected=expected)
 
 
 def _check_progress(before: float, after: float, what: str) -> None:

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 import signal
 import tempfile
 from dataclasses import replace
@@ -320,6 +321,17 @@ def test_misuse_of_the_class_is_explained(tmp_path: Path) -> None:
         Training(model=3)
     with pytest.raises(UserError, match="no total number of steps is given"), some_training(tmp_path) as training:
         next(training.batches([1]))
+    for loop in (Training.steps, lambda training: training.batches([1])):
+        with pytest.raises(UserError, match=r"the loop is not in its block; expected with Training\(\.\.\.\)"):
+            next(loop(some_training(tmp_path, total_steps=1)))
+    for options, said in (
+        ({"keep": 0}, r"keep=\.\.\.\): 0 cannot be used"),
+        ({"keep": -1}, r"keep=\.\.\.\): -1 cannot"),
+        ({"every_s": math.nan}, r"every_s=\.\.\.\): nan cannot"),
+        ({"every_s": -1.0}, r"every_s=\.\.\.\): -1\.0 cannot"),
+    ):
+        with pytest.raises(UserError, match=said):
+            some_training(tmp_path, **options)
     with pytest.raises(UserError, match="GAVELX_TOTAL_STEPS: 'many'; expected a number"):
         some_training(tmp_path, environment={"GAVELX_TOTAL_STEPS": "many"})
 
