@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,8 @@ class Network:
     @staticmethod
     def from_bytes(content: bytes, where: str) -> "Network":
         """The network in the content of a weights file. Raises :class:`UserError` if it holds none."""
+        if not is_zipfile(io.BytesIO(content)):
+            raise UserError("is no .npz file", where=where, expected=EXPECTED)
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 n = sum(name.startswith("weight") for name in arrays)

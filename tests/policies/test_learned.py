@@ -151,3 +151,10 @@ def test_weights_are_a_policy_by_their_file(tmp_path: Path) -> None:
 def test_a_guard_wants_a_tolerance_that_is_one() -> None:
     with pytest.raises(PolicyError, match="tolerance"):
         guarded(load_policy("fifo"), load_policy("srtf"), tolerance=-1.0)
+
+
+@pytest.mark.parametrize("content", [b"", b"a,b\n1,2\n", b"\x93NUMPY\x01\x00"])
+def test_a_file_that_is_no_network_is_told_so(tmp_path: Path, content: bytes) -> None:
+    (path := tmp_path / "net.npz").write_bytes(content)
+    with pytest.raises(UserError, match=r"net\.npz: is no \.npz file; expected a weights file"):
+        Network.load(path)
