@@ -43,7 +43,7 @@ DUST = 1e-3
 NOTHING = 1e-10
 """Part of a type's devices that may be bought or sold by rounding."""
 EXACT = 1e-12
-"""A part of the time that is rounding."""
+"""A part of the time, or of a price, that is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,6 +210,8 @@ def solve_sums(
     if gain_GV is not None and floor_G is not None:
         gain_VG = np.ascontiguousarray(np.where(capacity_A[type_V] > 0, gain_GV, 0.0).T)
         corners = Corners.of(value_VG, gain_VG, floor_G)
+        if not corners.may_WG.any(axis=0).all():
+            raise UnsolvedError("a row cannot reach its floor")
     devices_A = np.maximum(capacity_A, 0.0)
     rows = _Rows(value_VG, count_G, scale_G * count_G, devices_A, type_V, devices_V, corners)
     share_GV, price_A, rounds = _search(rows, np.random.default_rng(seed))
@@ -231,6 +233,8 @@ def _search(rows: _Rows, rng: np.random.Generator) -> tuple[Floats, Floats, int]
         width_A = np.maximum(price_A, DUST * max(mean, DUST * rows.worth_of_a_device))
         while _choices(rows, price_A, size * width_A)[1].sum() > LARGEST:
             size /= 3.0
+            if size < EXACT:
+                raise UnsolvedError("too many rows are at a tie")
         share_GV, price_A, inside = _step(rows, price_A, size * width_A)
         if inside:
             return share_GV, price_A, rounds + number
@@ -254,7 +258,8 @@ def _choices(rows: _Rows, price_A: Floats, width_A: Floats) -> tuple[Bools, Bool
     gain_WG, reach_WG = rows.gains(price_A), rows.of_choices(rows.costs(width_A))
     sure_G = np.maximum((gain_WG - reach_WG).max(axis=0), rows.least_gain())
     may_WG = may_WG & (gain_WG + reach_WG >= sure_G)
-    return may_WG, may_WG.sum(axis=0) + (sure_G == 0.0) > 1
+    may_idle_G = sure_G == rows.least_gain()  # which is no choice, or a corner
+    return may_WG, may_WG.sum(axis=0) + may_idle_G > 1
 
 
 def _step(rows: _Rows, price_A: Floats, width_A: Floats) -> tuple[Floats, Floats, bool]:

@@ -14,6 +14,7 @@ from gavelx.snapshot import Snapshot
 from gavelx.solvers.price_engine import sums
 from gavelx.solvers.price_engine.replies import Sizes
 from gavelx.solvers.price_engine.sums import solve_sums
+from gavelx.solvers.program.errors import UnsolvedError
 
 Floats = np.ndarray
 FEW = 6
@@ -113,6 +114,43 @@ def test_rows_keep_their_floors(seed: int, rows: int, ties: bool, sized: bool) -
     assert ((gain_GV * found.share_GV).sum(axis=1) >= floor_G - 1e-9).all()
     used_V = (count_G @ found.share_GV) * sizes.devices_V
     assert (np.bincount(sizes.type_V, used_V, types) <= capacity_A + 1e-9).all()
+
+
+def idle_or_tied(value: float, monkeypatch: pytest.MonkeyPatch) -> sums.Sums:
+    """Far more equal rows than a program may have; those without a floor idle where they are worth nothing."""
+    monkeypatch.setattr(sums, "LARGEST", 10)
+    floor_G = np.where(np.arange(60) < 5, 0.5, 0.0)
+    one = np.ones(60)
+    return solve_sums(
+        np.full((60, 1), value),
+        scale_G=one,
+        count_G=one,
+        capacity_A=np.array([4.0]),
+        gain_GV=one[:, None],
+        floor_G=floor_G,
+    )
+
+
+def test_rows_that_idle_are_in_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert idle_or_tied(-1.0, monkeypatch).value == pytest.approx(-2.5)
+
+
+def test_more_ties_than_a_program_takes_are_left_to_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnsolvedError, match="tie"):
+        idle_or_tied(1.0, monkeypatch)
+
+
+def test_a_floor_that_cannot_be_reached_is_left_to_another_way() -> None:
+    one = np.ones(60)
+    with pytest.raises(UnsolvedError, match="floor"):
+        solve_sums(
+            one[:, None],
+            scale_G=one,
+            count_G=one,
+            capacity_A=60 * one[:1],
+            gain_GV=one[:, None],
+            floor_G=2.0 * one,
+        )
 
 
 def with_deadlines(snapshot: Snapshot) -> Snapshot:
