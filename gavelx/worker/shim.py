@@ -62,11 +62,12 @@ _libc = ctypes.CDLL(None, use_errno=True)  # loaded before any fork
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file to read it. Raises OSError for anything else.
+    """Open a file to read it. Raises OSError for anything else, also for a link to another place.
 
     A job may have put anything there, even a pipe without a writer, so this never waits.
     """
-    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    careful = os.O_NONBLOCK | os.O_NOFOLLOW
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | careful))  # noqa: SIM115
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
     file.close()
