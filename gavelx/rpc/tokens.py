@@ -52,7 +52,8 @@ def read_tokens(path: str | Path) -> dict[str, Token]:
     try:
         entries = json.loads(Path(path).read_text(encoding="utf-8"))["tokens"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        problem = f"cannot be read as tokens ({type(error).__name__}: {error})"
+        why = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        problem = f"cannot be read as tokens ({why})"
         raise InputFileError(problem, where=str(path), expected='{"tokens": [...]}', hint="gavelx token") from None
     return {token.sha256: token for token in (_token(entry, n, path) for n, entry in enumerate(entries))}
 

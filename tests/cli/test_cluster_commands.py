@@ -150,7 +150,7 @@ def test_a_scheduler_out_of_reach_is_our_failure(capsys: pytest.CaptureFixture[s
         (["serve", "--listen", "nonsense"], "--listen: cannot read 'nonsense'; expected HOST:PORT"),
         (["serve", "--valid-for", "1"], "leases of three heartbeats or more"),
         (["serve", "--policy", "fifoo", "--listen", "127.0.0.1:0"], "did you mean 'fifo'"),
-        (["serve", "--tokens", "/nowhere"], "cannot be read as tokens"),
+        (["serve", "--tokens", "/nowhere"], "cannot be read as tokens (No such file or directory)"),
         (["serve", "--state", "nonsense://x"], "nonsense"),
         (["replay", "nowhere", "--policy", "fifo"], "there is no log"),
         (["token", "t.json", "--owner", "../x"], "--owner is '../x'"),

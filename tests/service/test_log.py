@@ -1,5 +1,6 @@
 """The durable log, in a folder and on PostgreSQL."""
 
+import errno
 import os
 import socket
 import stat
@@ -146,6 +147,28 @@ def test_a_full_disk_is_unavailable_and_nothing_of_the_batch_is_there(tmp_path: 
     log._store.connection().rollback()
     log.append(wakes(11, 5000))
     assert log.last_sequence == 5010
+    log.close()
+
+
+def test_a_file_server_that_is_away_is_unavailable_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the log's files are still there cannot be seen then, which says nothing about them."""
+
+    def away(path: str) -> None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), path)
+
+    log = Log(str(tmp_path))
+    log.append(wakes(1, 2))
+    with monkeypatch.context() as patch:
+        patch.setattr(places, "_identity", away)
+        with pytest.raises(LogUnavailableError, match="Stale file handle"):
+            log.check_place()
+        with pytest.raises(LogUnavailableError, match="Stale file handle"):
+            log.append(wakes(3, 2))
+    assert log.settle() is True  # it was written, and only the look after it failed
+    log.append(wakes(5, 1))
+    assert list(log.read()) == wakes(1, 5)
     log.close()
 
 

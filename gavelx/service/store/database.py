@@ -149,8 +149,15 @@ class Store:
             raise self.place.in_use() from None
 
     def check_files(self) -> None:
-        """Raises :class:`LogError` where the files are not those that we write to."""
-        if self.files is not None and (path := self.files.missing()) is not None:
+        """Raises :class:`LogError` where the files are not those that we write to.
+
+        Raises :class:`LogUnavailableError` where that cannot be seen now, as on a file server that is away.
+        """
+        try:
+            path = None if self.files is None else self.files.missing()
+        except OSError as error:
+            raise self._unavailable(error) from error
+        if path is not None:
             raise self.place.lost(f"{path} was removed or replaced while the service wrote to it")
 
     def _unavailable(self, error: BaseException) -> LogUnavailableError:
