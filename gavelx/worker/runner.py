@@ -5,6 +5,7 @@ The whole state is in the agent's folder, so an agent that was killed continues 
 
 import contextlib
 import hashlib
+import logging
 import math
 import os
 import re
@@ -30,6 +31,7 @@ from gavelx.worker.sizes import Size, environment_of
 from gavelx.worker.state import Folder, LeaseFolder
 from gavelx.worker.usage import Measured, Meter
 
+log = logging.getLogger("gavelx.worker")
 SHIM_FILE = Path(__file__).with_name("shim.py")
 POLL_S = 0.2
 STUCK_S = 0.5
@@ -84,24 +86,42 @@ class ProcessRunner:
     # -- leases from before a restart --
 
     def _find_again(self) -> None:
-        """Restore the state of an earlier run of the agent: running leases, and unacknowledged reports."""
+        """Restore the state of an earlier run of the agent: running leases, and unacknowledged reports.
+
+        What a job wrote over the files of its lease stops no agent: that lease is over.
+        """
         for folder in self.folder.all():
-            ended, launch = folder.ended(), folder.launch()
-            if launch is not None and self._is_left_over(folder, launch):
+            try:
+                keep = self._find(folder)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                log.warning("lease %d is over: its files were written by another (%r)", folder.lease_id, error)
+                keep = False
+            if not keep:
                 shutil.rmtree(folder.path, ignore_errors=True)
-                continue
-            if launch is not None:
-                self._leases_of.setdefault(launch["job_id"], []).append(folder.lease_id)
-                self._job_of[folder.lease_id] = launch["job_id"], Path(launch["job_folder"]).name
-                self.log_mark = launch.get("log_mark") or self.log_mark
-            if ended is not None:
-                self._ended[ended["report_id"]] = wire.Ended(**ended)
-            elif launch is None:  # killed before it was written: nothing was started
-                shutil.rmtree(folder.path, ignore_errors=True)
-            elif folder.acknowledged() is None and "continues" not in launch:
-                running = self._as_it_was(folder, launch)
-                self._running |= dict.fromkeys(running.lease_ids, running)
         self._kill_strangers()
+
+    def _find(self, folder: LeaseFolder) -> bool:
+        """Take up a lease where it is; False if nothing is left of it."""
+        ended, launch = folder.ended(), folder.launch()
+        if launch is not None:
+            if self._is_left_over(folder, launch):
+                return False
+            job, self.log_mark = self._job_in(launch), launch.get("log_mark") or self.log_mark
+            self._leases_of.setdefault(job[0], []).append(folder.lease_id)
+            self._job_of[folder.lease_id] = job
+        if ended is not None:
+            self._ended[ended["report_id"]] = wire.Ended(**ended)
+        elif launch is None:  # killed before it was written: nothing was started
+            return False
+        elif folder.acknowledged() is None and "continues" not in launch:
+            running = self._as_it_was(folder, launch)
+            self._running |= dict.fromkeys(running.lease_ids, running)
+        return True
+
+    @staticmethod
+    def _job_in(launch: Json) -> tuple[int, str]:
+        """The job that a lease was launched for, and the name of its folder."""
+        return int(launch["job_id"]), Path(launch["job_folder"]).name
 
     def _is_left_over(self, folder: LeaseFolder, launch: Json) -> bool:
         """Whether the agent was killed while it wrote that the job of another lease is to go over to this one."""

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -336,6 +337,27 @@ def test_a_folder_outside_the_shared_one_is_refused(tmp_path: Path, folder: str)
     launch = wire.Launch(lease_id=1, job_id=1, command=["true"], slots=[0], processes=1, folder=folder)
     with pytest.raises(CannotRunError, match="its folder is"):
         runner.start(launch, 1e9)
+    runner.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("launch.json", {}),
+        ("launch.json", {"job_id": [], "job_folder": "/x"}),
+        ("launch.json", {"job_id": 3, "job_folder": 7}),
+        ("launch.json", {"job_id": 3, "job_folder": "/x", "until_monotonic_s": "soon", "size": {}}),
+        ("launch.json", {"job_id": 3, "job_folder": "/x", "until_monotonic_s": 1.0, "size": {"devices": 1}}),
+        ("ended.json", {}),
+        ("ended.json", {"report_id": "r", "lease_id": "x"}),
+        ("ended.json", {"report_id": "r", "no such field": 1}),
+    ],
+)
+def test_files_that_a_job_wrote_over_stop_no_agent(tmp_path: Path, name: str, content: Any) -> None:
+    folder = Folder(tmp_path)
+    (folder.create(3).path / name).write_text(json.dumps(content))
+    runner = ProcessRunner(folder, tmp_path / "shared", Devices("cpu", ("",)))
+    assert not list(folder.all())
     runner.close()
 
 
