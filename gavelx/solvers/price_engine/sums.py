@@ -9,8 +9,7 @@ bought and nothing sold, the program's optimum is that of all rows.
 
 The first prices are those of a sample of the rows with its part of the devices, found in the same way.
 
-Where rows must have a speed of their own at least, what they may take are not columns but the corners of what is
-left to them: a column alone, for all of the time or for as long as it takes, or two columns that take turns.
+Where rows must have a speed of their own at least, they choose between `corners` in place of columns.
 
 Source: the box that of R. Marsten, W. Hogan and J. Blankenship, "The boxstep method for large-scale optimization"
 (Operations Research 23, 1975).
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.solvers.lp.highs import LinearProgram
+from gavelx.solvers.price_engine.corners import Corners
 from gavelx.solvers.price_engine.replies import Floats, Ints, Sizes
 from gavelx.solvers.program.errors import UnsolvedError
 
@@ -42,8 +42,8 @@ DUST = 1e-3
 """Part of the mean price that is the least width of a price: zero prices can rise, too."""
 NOTHING = 1e-10
 """Part of a type's devices that may be bought or sold by rounding."""
-EXACT = 1e-12
-"""A part of the time, or of a price, that is rounding."""
+LEAST = 1e-12
+"""The least box, as a part of the prices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,45 +56,6 @@ class Sums:
     bound: float
     price_A: Floats
     rounds: int
-
-
-@dataclass(frozen=True, eq=False)
-class Corners:
-    """Of what a row may do the corners, of which all else is a mix: a part of one column, and one of another.
-
-    ``may_WG``: whether there is such a corner.
-    """
-
-    first_W: Ints
-    second_W: Ints
-    first_WG: Floats
-    second_WG: Floats
-    may_WG: Bools
-
-    @staticmethod
-    def of(value_VG: Floats, gain_VG: Floats, floor_G: Floats) -> "Corners":
-        """Those of ``sum_v x_v <= 1`` and ``gain . x >= floor``. No row takes what has neither gain nor value."""
-        (V, G), v_V = gain_VG.shape, np.arange(len(gain_VG))
-        first, second = np.triu_indices(V, 1)
-        gains_VG, need_G = gain_VG > 0.0, np.maximum(floor_G, 0.0)
-        needed_VG = np.divide(need_G, gain_VG, out=np.zeros((V, G)), where=gains_VG)
-        apart = gain_VG[first] - gain_VG[second]
-        turn = np.divide(need_G - gain_VG[second], apart, out=np.zeros(apart.shape), where=apart != 0.0)
-        alone = (gains_VG | (value_VG > 0.0)) & (gain_VG >= need_G * (1.0 - EXACT))
-        as_needed = (needed_VG > 0.0) & (needed_VG < 1.0 - EXACT)
-        turns = gains_VG[first] & gains_VG[second] & (turn > EXACT) & (turn < 1.0 - EXACT)
-        idle_1G, one_VG = np.zeros((1, G)), np.ones((V, G))
-        return Corners(
-            np.concatenate([v_V, v_V, first, [0]]),
-            np.concatenate([v_V, v_V, second, [0]]),
-            np.concatenate([one_VG, needed_VG, turn, idle_1G]),
-            np.concatenate([0.0 * one_VG, 0.0 * one_VG, 1.0 - turn, idle_1G]),
-            np.concatenate([alone, as_needed, turns, need_G[None] == 0.0]),
-        )
-
-    def sample(self, index: Ints) -> "Corners":
-        parts = self.first_WG[:, index], self.second_WG[:, index], self.may_WG[:, index]
-        return Corners(self.first_W, self.second_W, *parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +194,7 @@ def _search(rows: _Rows, rng: np.random.Generator) -> tuple[Floats, Floats, int]
         width_A = np.maximum(price_A, DUST * max(mean, DUST * rows.worth_of_a_device))
         while _choices(rows, price_A, size * width_A)[1].sum() > LARGEST:
             size /= 3.0
-            if size < EXACT:
+            if size < LEAST:
                 raise UnsolvedError("too many rows are at a tie")
         share_GV, price_A, inside = _step(rows, price_A, size * width_A)
         if inside:
