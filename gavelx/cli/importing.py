@@ -1,7 +1,7 @@
 """``gavelx trace import``: convert a trace of another system to our CSV, and account for every row."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,6 +131,7 @@ def _rows_read() -> Iterator[Watch]:
     """Show the number of rows read; yield the function that updates it."""
     console = stderr()
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} rows"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("rows", total=None)
+    progress = Progress(*columns, console=console, transient=True)
+    task = progress.add_task("rows", total=None)
+    with progress if console.is_terminal else nullcontext():
         yield lambda rows: progress.update(task, completed=rows)

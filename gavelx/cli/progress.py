@@ -1,7 +1,7 @@
 """Progress on stderr: a bar for each policy, with its completed jobs; nothing if stderr is not a terminal."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -27,7 +27,6 @@ def progress_bars(
         TimeElapsedColumn(),
         console=console,
         transient=True,
-        disable=not console.is_terminal,
     )
     tasks = [bars.add_task(policy_cell(policy), total=jobs_total, unit="jobs") for policy in policies]
     if repetitions:
@@ -39,5 +38,5 @@ def progress_bars(
     def say(line: str) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
-    with bars:
+    with bars if console.is_terminal else nullcontext():
         yield watch, say
