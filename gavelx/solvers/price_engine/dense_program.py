@@ -1,8 +1,8 @@
 """A program as a dense matrix of jobs and accelerator types, which is what the price engine reads.
 
 It fits where every job is alone in its configurations, and the program talks of nothing but each job's own speed,
-of which it may ask for so much at least. If jobs run in several sizes, the columns are types with numbers of
-devices.
+of which it may ask for so much at least; a sum may ask for anything that is linear in each job's own shares. If
+jobs run in several sizes, the columns are types with numbers of devices.
 
 Legend: J jobs, G classes of jobs, A accelerator types, C configurations, V columns, E entries.
 """
@@ -16,12 +16,13 @@ from scipy import sparse
 
 from gavelx.memory import Memory
 from gavelx.snapshot import Snapshot
+from gavelx.solvers.price_engine.corners import most_corners
 from gavelx.solvers.price_engine.levels import solve_levels
 from gavelx.solvers.price_engine.prices import Start
 from gavelx.solvers.price_engine.ratios import solve_ratios
 from gavelx.solvers.price_engine.replies import Sizes
 from gavelx.solvers.price_engine.search import LIMITS, Limits
-from gavelx.solvers.price_engine.sums import FEW, solve_sums
+from gavelx.solvers.price_engine.sums import solve_sums
 from gavelx.solvers.program.assemble_lp import money
 from gavelx.solvers.program.collapse import Classes
 from gavelx.solvers.program.errors import UnsolvedError
@@ -31,8 +32,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 COLUMNS, CELLS = 127, 50_000_000
 """The largest matrix of jobs and sizes: a column's number is a byte."""
-CORNERS = 10_000_000
+CORNERS = 60_000_000
 """The most corners of all rows together that are looked at."""
+FEW = 300
+"""Rows up to which a sum is quicker without prices; so many more for each further thing that is asked of them."""
 MEMORY = "max-min prices"
 """The name, in an allocation's memory, of prices, the level that they prove, its width and the number of rows."""
 NEAR, FEW_JOBS, CHANGED = 1e-3, 4.0, 0.02
@@ -57,10 +60,13 @@ class JobTypeMatrix:
     scale_G: Floats
     sizes: Sizes | None = None
 
+    @property
+    def V(self) -> int:
+        return len(self.snapshot.devices_A) if self.sizes is None else len(self.sizes.type_V)
+
     def gains(self, base_RC: sparse.csr_array) -> Floats:
         """The coefficients of these rows, G x V; 0 where a job cannot run."""
-        types = len(self.snapshot.devices_A)
-        shape = (len(self.row_G), types if self.sizes is None else len(self.sizes.type_V))
+        shape = (len(self.row_G), self.V)
         gain_E = base_RC.data[self.entry_E]
         usable_E = self.snapshot.usable_C[self.configuration_E]
         gain_E = gain_E if usable_E.all() else np.where(usable_E, gain_E, 0.0)
@@ -226,24 +232,20 @@ def ratios_by_price(statement: RatioStatement, *, lexicographic: bool = True) ->
 def sums_by_price(statement: Statement, classes: Classes) -> "Priced | None":
     """A sum over very many different jobs, by prices; None where it is something else, or has few rows.
 
-    Jobs may have to reach speeds of their own.
+    Jobs may have to have so much of something, or no more. Raises :class:`UnsolvedError` where they cannot.
     """
     snapshot, linear, table = statement.snapshot, statement.linear, statement.snapshot.configurations
-    if statement.worst or statement.logs or len(classes) <= FEW or not table.stand_together:
+    plain = not statement.worst and not statement.logs and linear.base_RC.nnz and table.stand_together
+    if not plain or len(classes) <= FEW * max(1, len(statement.requirements)):
         return None
     value_JC = table.per_job(linear.matrix_RC.toarray().ravel())
-    matrix = as_job_size_matrix(snapshot, value_JC, classes.representative_G)
-    if matrix is None:
+    if (matrix := as_job_size_matrix(snapshot, value_JC, classes.representative_G)) is None:
         return None
-    gain_GV = floor_G = None
-    if statement.requirements:
-        asked = statement.requirements[0].affine
-        floor_J, pattern = least(statement.requirements, asked), (value_JC.indptr, value_JC.indices)
-        if floor_J is None or not all(map(np.array_equal, (asked.base_RC.indptr, asked.base_RC.indices), pattern)):
-            return None
-        gain_GV, floor_G = matrix.gains(asked.base_RC), floor_J[matrix.row_G]
-        if gain_GV.size * (gain_GV.shape[1] + 5) > 2 * CORNERS:
-            return None
+    read = (_of_own_shares(requirement.affine, matrix) for requirement in statement.requirements)
+    asked = [each for each in read if each is not None]
+    too_many = len(classes) * most_corners(matrix.V, len(asked)) > CORNERS
+    if too_many or len(asked) < len(statement.requirements):
+        return None
     try:
         answer = solve_sums(
             matrix.gains(value_JC),
@@ -251,10 +253,11 @@ def sums_by_price(statement: Statement, classes: Classes) -> "Priced | None":
             count_G=classes.count_G.astype(float),
             capacity_A=snapshot.devices_A.astype(float),
             sizes=matrix.sizes,
-            gain_GV=gain_GV,
-            floor_G=floor_G,
+            asked=asked,
         )
-    except UnsolvedError:
+    except UnsolvedError as failure:
+        if failure.status == "infeasible":
+            raise
         return None
     share_C = matrix.shares(answer.share_GV)
     if not classes.merge_nothing:
@@ -280,6 +283,16 @@ class Priced:
 
 def _path(rounds: int, *, complete: bool) -> str:
     return f"prices, {rounds} rounds" + ("" if complete else ", levels not all raised")
+
+
+def _of_own_shares(affine: Affine, matrix: JobTypeMatrix) -> tuple[Floats, Floats] | None:
+    """What each job gets of its own shares, G x V, and must get at least; None where rows are of anything else."""
+    table, matrix_RC = matrix.snapshot.configurations, affine.matrix_RC
+    job_E = np.arange(matrix_RC.shape[0]).repeat(np.diff(matrix_RC.indptr))
+    if affine.rows != "job" or (table.job_M[matrix_RC.indices] != job_E).any():
+        return None
+    gain_C = np.bincount(matrix_RC.indices, matrix_RC.data, len(table)).astype(float)
+    return matrix.gains(table.per_job(gain_C)), -affine.constant_R[matrix.row_G]
 
 
 def is_plain_max_min(statement: Statement) -> bool:
