@@ -1,11 +1,12 @@
 """Fairness in money: no job worse off than alone and few dollars wasted; and the form that a thesis printed."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
 from gavelx.allocation import Allocation
-from gavelx.errors import PolicyError
+from gavelx.errors import PolicyError, ProgramError
 from gavelx.policies.base import Policy
 from gavelx.policies.program import Minimize
 from gavelx.policies.terms import (
@@ -78,13 +79,13 @@ class SharedCloudCostFairness(Policy):
     def allocate(self, snapshot: Snapshot) -> Allocation:
         with using(lexicographic=False):
             soonest = Minimize(Largest(FinishTimeRatio())).allocate(snapshot)
-            rho = max(self.rho_cap, soonest.certificate.objective or 0.0)
-            mu = _least_cost_ratio(snapshot, rho)
-            if mu > 1.0 + HAIR and rho < 1.0:
-                rho, mu = 1.0, _least_cost_ratio(snapshot, 1.0)
-        caps = [_in_time(rho), CostRatio() <= max(1.0, mu) * (1.0 + HAIR)]
-        cheapest = Minimize(Sum(Overpaid(1.0 + HURRY)), caps).allocate(snapshot)
-        return cheapest.with_execution(backfill=False)
+        rho = max(self.rho_cap, soonest.certificate.objective or 0.0)
+        for cap in sorted({rho, max(rho, 1.0)}):  # which mu* it is does not matter where it is 1 or less
+            with suppress(ProgramError), using(reasons=False):
+                return _cheapest(snapshot, cap, 1.0)
+        with using(lexicographic=False):
+            mu = _least_cost_ratio(snapshot, max(rho, 1.0))
+        return _cheapest(snapshot, max(rho, 1.0), max(1.0, mu))
 
     def __repr__(self) -> str:
         return (
@@ -95,6 +96,12 @@ class SharedCloudCostFairness(Policy):
 
     def __str__(self) -> str:
         return repr(self)
+
+
+def _cheapest(snapshot: Snapshot, rho: float, mu: float) -> Allocation:
+    """The fewest dollars overpaid under these caps. Raises :class:`ProgramError` where no shares keep both."""
+    caps = [_in_time(rho), CostRatio() <= mu * (1.0 + HAIR)]
+    return Minimize(Sum(Overpaid(1.0 + HURRY)), caps).allocate(snapshot).with_execution(backfill=False)
 
 
 def _in_time(rho: float) -> Constraint:

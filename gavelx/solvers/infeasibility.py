@@ -10,6 +10,7 @@ from gavelx.solvers.conic.reference import solve_reference
 from gavelx.solvers.maxmin.lexicographic import solve_linear
 from gavelx.solvers.program.convex import ConvexStatement
 from gavelx.solvers.program.errors import UnsolvedError
+from gavelx.solvers.program.settings import settings
 from gavelx.solvers.program.statement import Affine, RatioStatement, Required, Requirement, Statement
 
 
@@ -18,6 +19,8 @@ def infeasible(statement: Statement | RatioStatement) -> ProgramError:
     texts = [required.text for required in statement.required]
     if not texts:
         return _without_a_value(statement)
+    if not settings().reasons:
+        return ProgramError("its constraints cannot be met", where=statement.text)
     blamed = [required.text for required in statement.required if not can_be_met(statement, required)]
     what = (
         "cannot be met by any allocation" if blamed or len(texts) == 1 else "cannot all be met by one allocation"

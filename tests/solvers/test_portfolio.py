@@ -149,6 +149,11 @@ def test_infeasible_is_an_answer_and_no_other_solver_is_asked(monkeypatch: pytes
         Maximize(SumThroughput(), [Throughput() >= 99]).allocate(SNAPSHOT)
 
 
+def test_who_asks_for_no_reason_gets_none() -> None:
+    with using(reasons=False), pytest.raises(ProgramError, match="constraints cannot be met"):
+        Maximize(SumThroughput(), [Throughput() >= 99]).allocate(SNAPSHOT)
+
+
 @pytest.mark.parametrize("status", ["infeasible", "unbounded"])
 def test_a_program_that_must_have_an_answer_is_not_blamed(monkeypatch: pytest.MonkeyPatch, status: str) -> None:
     monkeypatch.setattr(LinearProgram, "solve", failing(status, ("choose",)))

@@ -26,6 +26,7 @@ class Settings:
     ``first`` is a solver of linear programs and ratios to be asked before ours; its answer passes the same check.
     ``lexicographic``: what the first optimum of a max-min program or of ratios leaves free is shared out as well;
     without it the objective alone is best, for those who want to know no more.
+    ``reasons``: a program without an answer is told which constraint is to blame, which takes programs of its own.
     ``budget_s`` is the processor time that one program may take, over all paths that are tried for it.
     """
 
@@ -33,6 +34,7 @@ class Settings:
     budget_s: float = 60.0
     first: Callable[[Any], Any] | None = field(default=None, repr=False)
     lexicographic: bool = True
+    reasons: bool = True
 
 
 @dataclass(frozen=True)
