@@ -191,6 +191,10 @@ def load_policy(text: str) -> Policy:
 
 def _unknown_call(name: str, text: str) -> PolicyError:
     """What to say of ``name(...)`` where no modifier has that name."""
+    if (policy := ours().get(name)) is not None:
+        problem, kind = f"{name} is a policy, not a modifier", type(policy).__name__
+        hint = f"from gavelx.policies import {kind}; mine = {kind}(...) in my_file.py, and my_file:mine"
+        return PolicyError(problem, where=f"{text:.100}", expected="no arguments here", hint=hint)
     if name in WORDS:
         problem, hint = f"{name} is a term, not a policy", "Maximize(SumThroughput())"
         return PolicyError(
@@ -229,6 +233,9 @@ def _load_object(text: str) -> Policy:
     if not module_name:
         raise PolicyError("no file is named before the colon", where=text, expected="my_file:my_policy")
     module = _load_module(module_name, text)
+    if (kind := object_name.partition("(")[0]) != object_name and kind in vars(module):
+        hint = f"mine = {object_name} in that file, and {module_name}:mine"
+        raise PolicyError(f"arguments of {kind}", where=text, expected="the name of an object", hint=hint)
     if object_name not in vars(module):
         named = [name for name, value in vars(module).items() if _is_policy(value) and not _is_ours(value)]
         raise PolicyError(

@@ -77,6 +77,12 @@ def test_modifiers_nest_and_spaces_do_not_matter() -> None:
         (":x", [":x", "no file is named before the colon", "my_file:my_policy"]),
         ("my_policies:", ["no object is named after the colon", "best, Mine"]),
         ("my_policies", ["unknown policy", "my_policies:NAME, an object in my_policies.py"]),
+        ("las_2d(thresholds=3)", ["las_2d is a policy, not a modifier", "mine = Las2d(...) in my_file.py"]),
+        (
+            "my_policies:Mine(p=0.5)",
+            ["arguments of Mine", "mine = Mine(p=0.5) in that file, and my_policies:mine"],
+        ),
+        ("my_policies:Mine(", ["arguments of Mine"]),
         ("maximize(Cost())", ["unknown modifier", "'Maximize'"]),
         ("Cost()", ["Cost is a term, not a policy", "Maximize(...)"]),
         ("hierarchical(max_min_fairness, a=1, a=2)", ["named twice", "each owner once"]),
