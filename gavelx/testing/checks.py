@@ -73,8 +73,8 @@ class Checks:
     """The attributes that a subclass sets for its policy, and the tools of all checks.
 
     * ``policy``: the policy, or a class made without arguments; or override :meth:`make_policy`;
-    * ``unique``: its effective throughputs are unique, so invariance is checked on them; otherwise on the
-      objective, where the policy is a program;
+    * ``unique``: its effective throughputs are unique, so invariance is checked on them; if False, on the
+      objective alone. By default on the objective, and on throughputs if there is none;
     * ``amounts``: units in which the policy itself states amounts, ``"usd"`` (a budget) or ``"steps"`` (a floor in
       steps/s); it may then depend on the unit;
     * ``may_refuse``: on some clusters its constraints cannot be met, and it raises
@@ -91,7 +91,7 @@ class Checks:
     """
 
     policy: Policy | type[Policy]
-    unique = False
+    unique: bool | None = None
     amounts: tuple[str, ...] = ()
     may_refuse = False
     idle_slices = False

@@ -1,7 +1,8 @@
 """Changes that must not matter: the order of jobs, names, units, and kinds of configuration that are not opened.
 
 Throughputs are compared if the policy says that its answer is unique. Otherwise both answers are compared by the
-objective of the original snapshot, if the policy is a program, or by their certificates.
+objective of the original snapshot, if the policy is a program, or by their certificates. Where these state no
+objective, throughputs are compared unless the policy says that they are not unique.
 
 Legend: J jobs, A accelerator types, C configurations.
 """
@@ -120,15 +121,14 @@ class Invariance(Checks):
         one, two = self._both(snapshot, other, rule)
         back_C = plain.in_the_order_of(two, one.snapshot)
         program = program_of(self.make_policy())
-        if self.unique:
+        before, after = one.certificate.objective, two.certificate.objective
+        if self.unique or (self.unique is None and program is None and None in (before, after)):
             self._check_throughputs(one, back_C, snapshot, rule, hint)
         elif program is not None:
             objective = program.state(snapshot).objective
             self._check_objectives(objective(one.share_C), objective(back_C), snapshot, rule, hint)
-        if same_units and program is None:
-            before, after = one.certificate.objective, two.certificate.objective
-            if before is not None and after is not None:
-                self._check_objectives(before, after, snapshot, rule, hint)
+        if program is None and same_units and before is not None and after is not None:
+            self._check_objectives(before, after, snapshot, rule, hint)
 
     def _check_throughputs(
         self, one: Allocation, back_C: plain.Floats, snapshot: Snapshot, rule: str, hint: str

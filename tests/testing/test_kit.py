@@ -214,6 +214,18 @@ def test_an_amount_that_the_policy_states_ties_it_to_its_unit() -> None:
     assert failures(conformance(policy, amounts=("usd",))) == {}
 
 
+@pytest.mark.parametrize(
+    ("policy", "check"),
+    [
+        (planted.Queue, "test_the_order_of_jobs_does_not_matter"),
+        (planted.SmallFirst, "test_the_unit_of_steps_does_not_matter"),
+    ],
+)
+def test_without_an_objective_throughputs_are_compared(policy: type[Policy], check: str) -> None:
+    assert failures(conformance(policy, unique=None, examples=100), [check]).keys() == {check}
+    assert failures(conformance(policy, unique=False), [check]) == {}
+
+
 def test_time_that_is_of_no_use_may_be_meant() -> None:
     assert failures(conformance(Isolated, idle_slices=True)) == {}
 
