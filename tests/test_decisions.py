@@ -13,9 +13,8 @@ LINES_MAX = 30
 
 
 def test_the_index_lists_every_page_once() -> None:
-    rows = re.findall(
-        rf"^\| ({DATE}) \| (.+) \| \[(.+)\]\((.+)\) \|$", (FOLDER / "README.md").read_text(), re.MULTILINE
-    )
+    table = max((FOLDER / "README.md").read_text().split("\n\n"), key=len)  # rows elsewhere would be shown as text
+    rows = re.findall(rf"^\| ({DATE}) \| (.+) \| \[(.+)\]\((.+)\) \|$", table, re.MULTILINE)
     listed = [(name, date, title) for date, _, title, name in rows]
     assert sorted(listed) == [(page.name, *_date_and_title(page)) for page in PAGES]
 
