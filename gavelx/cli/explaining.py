@@ -49,6 +49,9 @@ def _print_types(explanation: Explanation, console: Console) -> None:
         row += [dollars(priced[name]) if name in priced else NOTHING] if priced else []
         table.add_row(*row)
     console.print(table)
+    if worth and reasons.full_A.any() and all(_change(part) == _change(0.0) for part in worth.values()):
+        more = "One more device leaves the objective as it is, but a job that wants a full type may run faster."
+        console.print(more, style="dim")
 
 
 def _change(part: float) -> str:
@@ -87,7 +90,10 @@ def _sharing(explanation: Explanation) -> str:
         return "no job can run"
     worst = explanation.worst_first_J[0]
     verdict = f"no, {len(worse_J):,} of {comparable:,} jobs are" if len(worse_J) else "yes, no job is"
-    return f"{verdict} below an equal share; worst off: job {jobs[worst].id}, {signed(gain_J[worst])}"
+    heaviest = max(job.weight for job in jobs)
+    unequal = all(jobs[j].scale_factor > 1 or jobs[j].weight < heaviest for j in worse_J)
+    promised = " (it is promised to jobs with one device and equal weight)" if len(worse_J) and unequal else ""
+    return f"{verdict} below an equal share{promised}; worst off: job {jobs[worst].id}, {signed(gain_J[worst])}"
 
 
 def _envy(explanation: Explanation) -> str:

@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from gavelx.files.snapshots import write_snapshot
 from tests.cli.running import Shell
+from tests.explain.allocations import instant
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden_instances.json"
 
@@ -59,6 +61,30 @@ def test_an_explained_decision_for_people(shell: Shell) -> None:
     for words in ("$/hour per 1%", "+6.5%", "why no faster", "runs all the time"):
         assert words in ran.out
     assert max(map(len, ran.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("wide", "weight"), [(2, 1.0), (1, 1.0), (1, 5.0)])
+def test_what_is_promised_to_equal_jobs_is_said_where_others_are_below(
+    shell: Shell, tmp_path: Path, wide: int, weight: float
+) -> None:
+    """A gang, or a job beside a heavier one, may have less than an equal share of a policy that promises it."""
+    snapshot = instant({"fast": 2, "slow": 4}, [[9.0, 1.0], [4.0, 3.0], [9.0, 1.0]], [1, wide, 1], [1, 1, weight])
+    write_snapshot(tmp_path / "s.json", snapshot)
+    ran = shell("allocate", "--policy", "max_sum_throughput", "--snapshot", tmp_path / "s.json", "--explain")
+    assert ran.code == 0, ran.err
+    assert "1 of 3 jobs are below" in ran.out
+    assert ("it is promised to" in ran.out) == (wide > 1 or weight > 1)
+
+
+def test_a_device_that_leaves_the_objective_alone_may_still_help(shell: Shell, tmp_path: Path) -> None:
+    """Max-min fairness counts the job that is worst off, and that may have all it can use."""
+    snapshot = instant({"fast": 1, "slow": 3}, [[2.0, 1.0], [9.0, 1.0], [9.0, 1.0]])
+    write_snapshot(tmp_path / "s.json", snapshot)
+    few = shell("allocate", "--policy", "max_min_fairness", "--snapshot", tmp_path / "s.json", "--explain")
+    assert "One more device leaves the objective as it is" not in few.out
+    write_snapshot(tmp_path / "s.json", instant({"fast": 1, "slow": 3}, [[1.0, 1.0], [9.0, 8.0], [9.0, 8.0]]))
+    enough = shell("allocate", "--policy", "max_min_fairness", "--snapshot", tmp_path / "s.json", "--explain")
+    assert "One more device leaves the objective as it is" in enough.out
 
 
 def test_of_many_jobs_the_worst_off_are_explained(shell: Shell) -> None:
