@@ -38,6 +38,8 @@ def ask(policy: Allocator, snapshot: Snapshot) -> Allocation:
     Raises :class:`PolicyError` if a policy that is not ours fails (with the author's line) or returns something
     unusable. An exception of our own policies passes through unchanged: it is our mistake, not the user's.
     """
+    if isinstance(policy, type) or not hasattr(policy, "allocate"):
+        raise _no_policy(policy)
     if is_ours(policy):
         allocation, hint = policy.allocate(snapshot), ""
     else:
@@ -46,6 +48,16 @@ def ask(policy: Allocator, snapshot: Snapshot) -> Allocation:
         hint = look_at_answer(policy.allocate, heard)
     _check(allocation, snapshot, policy, hint)
     return allocation
+
+
+def _no_policy(given: object) -> PolicyError:
+    """What to say of something that cannot be asked."""
+    expected = "an object with allocate(snapshot)"
+    if isinstance(given, type):
+        name = given.__name__
+        return PolicyError(f"a class is no policy: {name}", expected=expected, hint=f"{name}()")
+    hint = f"load_policy({given!r:.100})" if isinstance(given, str) else "load_policy('max_min_fairness')"
+    return PolicyError(f"no policy: {given!r:.100}", expected=expected, hint=hint)
 
 
 def policy_opens(policy: Allocator) -> frozenset[Kind]:

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,6 +187,21 @@ def test_numbers_of_numpy_in_a_certificate_are_plain_numbers_in_json(tmp_path: P
     policy = load_policy(policy_file(tmp_path, "return answer(s, np.zeros(C), objective=np.float64(2))"))
     certificate = ask(policy, SNAPSHOT).to_json()["certificate"]
     assert (type(certificate["objective"]), type(certificate["classes"])) == (float, int)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("fifo", "no policy: 'fifo'; expected an object with allocate(snapshot). Try: load_policy('fifo')"),
+        (MaxMinFairness, "a class is no policy: MaxMinFairness; expected an object with allocate(snapshot)"),
+        (None, "no policy: None"),
+    ],
+)
+def test_what_is_no_policy_is_not_said_to_have_failed(given: Any, words: str) -> None:
+    speeds = load_throughputs("simulation")
+    with pytest.raises(PolicyError) as caught:
+        simulate(given, random_jobs(1, speeds), Cluster.parse("v100=1"), speeds)
+    assert words in str(caught.value)
 
 
 def test_a_failure_of_our_own_policies_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
