@@ -24,7 +24,7 @@ JOB_TYPE = re.compile(r"[A-Za-z0-9][\w .,:()+/=-]{0,127}")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 WORKERS_MAX = 1024
 WORDS_MAX = 1000
-COMMAND_BYTES_MAX = 65536
+COMMAND_BYTES_MAX = 65536  # Linux starts nothing with a word of 131,072 or more
 STEPS_MAX = 1e15
 LEASES_MAX = 4096
 IDS_MAX = 10_000
@@ -103,10 +103,10 @@ def _check_command(command: Sequence[str], environment: Mapping[str, str]) -> No
         raise UserError("command is empty", expected="a program and its arguments")
     if len(command) > WORDS_MAX or len(environment) > WORDS_MAX:
         raise UserError("command or environment is too long", expected=f"at most {WORDS_MAX} entries")
-    size = sum(len(word) for word in command) + sum(len(k) + len(v) for k, v in environment.items())
+    size = sum(len(text.encode()) for text in (*command, *environment, *environment.values()))
     if size > COMMAND_BYTES_MAX:
         raise UserError(
-            f"command and environment have {size} characters", expected=f"at most {COMMAND_BYTES_MAX} in all"
+            f"command and environment have {size} bytes", expected=f"at most {COMMAND_BYTES_MAX} in all"
         )
     if any("\0" in text for text in (*command, *environment.values())):
         raise UserError("command or environment holds a zero byte", expected="text without it")
