@@ -64,8 +64,8 @@ class Maximize(Policy):
         self.objective, self.constraints = objective, _listed(constraints, form)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        allocation, left_out = solve(self.state(snapshot)), _left_out(snapshot)
-        return allocation.with_notes([left_out]) if left_out else allocation
+        allocation, nowhere = solve(self.state(snapshot)), _nowhere(snapshot, not is_convex(self.objective))
+        return allocation.with_notes([nowhere]) if nowhere else allocation
 
     def state(self, snapshot: Snapshot) -> Statement | RatioStatement:
         """The program on this snapshot, as arrays."""
@@ -105,7 +105,7 @@ class Maximize(Policy):
         """The statement with the terms that only cvxpy understands."""
         own = [(factor, term) for factor, term in summands if is_convex(term)]
         limits = [c for c in self.constraints if is_convex(c.left) or is_convex(c.right)]
-        if not (own or limits) or not len(statement.snapshot.configurations):
+        if not (own or limits) or not statement.snapshot.runs_J.any():
             return statement
         hatch = Hatch(view, where=repr(self))
         return ConvexStatement(
@@ -206,15 +206,16 @@ def _constrained(wrong: object) -> str:
     return "[Cost() <= 40]"
 
 
-def _left_out(snapshot: Snapshot) -> str:
-    """Which jobs can run nowhere, in words; nothing if all can run."""
+def _nowhere(snapshot: Snapshot, left_out: bool) -> str:
+    """Which jobs can run nowhere, in words, and that they are ``left_out``; nothing if all can run."""
     match ids := [snapshot.jobs[j].id for j in np.flatnonzero(~snapshot.runs_J).tolist()]:
         case []:
             return ""
         case [one]:
-            return f"job {one} can run nowhere, and is left out"
+            return f"job {one} can run nowhere{', and is left out' if left_out else ''}"
     more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
-    return f"jobs {', '.join(map(str, ids[:NAMED]))}{more} can run nowhere, and are left out"
+    listed = f"jobs {', '.join(map(str, ids[:NAMED]))}{more}"
+    return f"{listed} can run nowhere{', and are left out' if left_out else ''}"
 
 
 def _of_those_that_run(worst: Worst, view: View) -> stated.Affine:

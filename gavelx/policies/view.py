@@ -253,6 +253,11 @@ class View:
         return np.array([job.owner.partition("/")[0] for job in self.snapshot.jobs], dtype=np.str_)
 
     @property
+    def runs_J(self) -> NDArray[np.bool_]:
+        """Whether each job can run here at all."""
+        return self.snapshot.runs_J
+
+    @property
     def steps_left_J(self) -> Floats:
         return self.snapshot.steps_left_J
 

@@ -89,7 +89,8 @@ def _without_a_value(statement: Statement | RatioStatement) -> ProgramError:
     return ProgramError(
         f"{_objective(statement)} has no value, even with every job running wherever it can",
         where=statement.text,
-        hint="leave out jobs that can run nowhere: a logarithm or a reciprocal of nothing is infinite",
+        hint="leave out jobs that can run nowhere, as in view.throughput[view.runs_J]: "
+        "a logarithm or a reciprocal of nothing is infinite",
     )
 
 

@@ -41,6 +41,7 @@ from gavelx.solvers.program.convex import ConvexStatement
 from gavelx.solvers.program.statement import Affine
 from gavelx.testing import PolicyConformance
 from gavelx.throughputs import Setting, Throughputs
+from tests.explain.allocations import instant
 from tests.policies.small import snapshot
 
 pytestmark = pytest.mark.slow
@@ -329,6 +330,25 @@ def test_an_objective_without_a_value_is_named() -> None:
     nowhere = Snapshot.of([Job(0, "a", 10.0), Job(1, "c", 10.0)], Cluster.parse("fast=1"), speeds)
     with pytest.raises(ProgramError, match=r"Logs\(\) has no value.*leave out jobs that can run nowhere"):
         Maximize(Logs()).allocate(nowhere)
+
+
+class Slowness(Convex):
+    """Seconds a step of the jobs that can run, in sum."""
+
+    def expression(self, view: ConvexView) -> Any:
+        return cp.sum(cp.inv_pos(view.throughput[view.runs_J]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_term_of_ones_own_leaves_out_jobs_that_can_run_nowhere(seed: int) -> None:
+    """By the facts of the view; the notes say of whom, and do not say that it was done for the author."""
+    speeds_JA, devices = np.random.default_rng(seed).uniform(1, 9, (4, 2)).tolist(), {"x": 2, "y": 1}
+    policy, wide = Minimize(Slowness()), [1, 1, 1, 8]
+    one = policy.allocate(instant(devices, speeds_JA, wide))
+    other = policy.allocate(instant(devices, speeds_JA[:3]))
+    assert one.certificate.objective == pytest.approx(other.certificate.objective, rel=1e-6)
+    assert one.notes == ("job 3 can run nowhere",)
+    assert not policy.allocate(instant(devices, speeds_JA[3:], wide[3:])).share_C.any()
 
 
 def test_a_ratio_takes_linear_constraints_only() -> None:
