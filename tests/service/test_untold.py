@@ -2,10 +2,12 @@
 
 import asyncio
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 
 from gavelx.cluster import Server
@@ -21,6 +23,7 @@ from gavelx.service.state.state import State
 from gavelx.service.store.records import Entry, entry_of, record_of
 from gavelx.throughputs import Setting
 from gavelx.training_report import TrainingReport
+from gavelx.ways_to_run import ways_to_run
 from tests.service.agents import FakeAgent, configuration, serving, user_of
 from tests.service.desk import Desk
 from tests.service.running import run
@@ -334,3 +337,31 @@ def test_a_server_of_an_older_log_brings_its_rate_when_it_comes_again() -> None:
     for epoch, more in enumerate(({}, {"rate": [0.25, 0.3]}, {})):
         state.apply(Entry(WorkerJoined(0.0, Server(0, "k80", 1), epoch), note | more))
         assert state.untold.rates["k80"] == (Rate() if epoch == 0 else Rate(0.25, 0.3))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_told_speed_beside_estimated_ones_is_in_every_end_of_their_ranges(seed: int) -> None:
+    """Speeds that jobs bring, estimates and servers come in any order; what policies see is of one table."""
+    chance, state = np.random.default_rng(seed), State(configuration())
+    for n in range(1, 40):
+        name, width = f"kind{chance.integers(4)}", int(chance.choice((1, 1, 2, 4)))
+        device = str(chance.choice(("v100", "k80", "cpu", "h100")))
+        row = [name, width, device, 2.0 + n, 1.0, 90.0]
+        event: Any = JobSubmitted(float(n), Job(state.next_job_id, name, scale_factor=width, arrival_s=float(n)))
+        match chance.choice(("joins", "told", "untold", "foretold")):
+            case "joins":
+                event = WorkerJoined(float(n), Server(n, device, 4), n)
+                note: dict[str, Any] = {"name": f"s{n}", "address": "", "boot_id": "b", "rate": [1.0 + n, 0.5]}
+            case "told":
+                note = {"command": ["true"], "speeds": {device: 3.0 + n}}
+            case "untold":
+                note = {"command": ["true"], "untold": True}
+            case _:
+                note = {"command": ["true"], "untold": True, "foretold": [row]}
+        state.apply(Entry(event, note))
+        jobs, known = [record.job for record in state.jobs.values()], state.mechanism.throughputs
+        types = ("v100", "k80", "cpu", "h100")
+        ways, anew = (ways_to_run(jobs, types, table) for table in (known, replace(known)))
+        for one, other in ((ways.throughput_M, anew.throughput_M), (ways.upper_M, anew.upper_M)):
+            np.testing.assert_array_equal(one, other)
+        assert all(lower <= known.isolated[way] <= upper for way, (lower, upper) in known.ranges.items())

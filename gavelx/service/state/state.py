@@ -230,13 +230,17 @@ class State:
         self.numbered[job.owner] = max(0, self.numbered[job.owner] - 1)
         if request_id := spec.get("request_id"):
             self.of_request[job.owner, request_id] = job.id
+        news = False
         for accelerator, speed in spec.get("speeds", {}).items():
             setting = Setting(job.job_type, accelerator, job.scale_factor)
             if setting not in self.said:
                 self.said[setting] = self.speeds[setting] = speed
-        self.untold.foretell(spec.get("foretold", ()))
-        news = [self.untold.add((job.job_type, devices)) for devices in self._unknown_widths(job, spec)]
-        if any(news):
+                self.untold.ranges.pop(setting, None)
+                news = True
+        news |= self.untold.foretell(spec.get("foretold", ()))
+        for devices in self._unknown_widths(job, spec):
+            news |= self.untold.add((job.job_type, devices))
+        if news:
             self.mechanism.know(self._throughputs())
 
     def _unknown_widths(self, job: Job, spec: dict[str, Any]) -> list[int]:
