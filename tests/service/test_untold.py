@@ -339,6 +339,27 @@ def test_a_server_of_an_older_log_brings_its_rate_when_it_comes_again() -> None:
         assert state.untold.rates["k80"] == (Rate() if epoch == 0 else Rate(0.25, 0.3))
 
 
+def test_why_a_job_has_failed_is_said_while_it_runs_again_and_after_a_preemption() -> None:
+    async def main() -> None:
+        desk = Untold()
+
+        def explanation() -> dict[str, Any]:
+            return explained(desk.state, desk.here, 0, desk.now_s)
+
+        await desk.begin()
+        assert "failed" not in explanation()["why"]
+        desk.ends(2.0, failed=True, reason="exit code 3: no disk")
+        assert (explanation()["state"], explanation()["launches"]) == ("running", 2)
+        assert explanation()["why"].endswith("; it failed once: exit code 3: no disk")
+        desk.ends(2.0, reason="stopped: preempted")
+        assert desk.status(0).reason == "exit code 3: no disk"
+        assert explanation()["why"].endswith("; it failed once: exit code 3: no disk")
+        desk.ends(2.0, failed=True, reason="exit code 4")
+        assert explanation()["why"].endswith("; it failed 2 times, last: exit code 4")
+
+    run(main())
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_a_told_speed_beside_estimated_ones_is_in_every_end_of_their_ranges(seed: int) -> None:
     """Speeds that jobs bring, estimates and servers come in any order; what policies see is of one table."""

@@ -18,7 +18,7 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.api.calls import Call
 from gavelx.service.api.naming import RULE
-from gavelx.service.api.waiting import NEW, Waiting
+from gavelx.service.api.waiting import NEW, Waiting, failures
 from gavelx.service.state.state import State
 from gavelx.throughputs import Setting
 
@@ -86,7 +86,8 @@ def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> d
         document["accelerator"] = run.lease.configuration.types
         if job.elastic is not None:
             document["size"] = {"devices": len(run.lease.devices), "batch": run.lease.configuration.batch}
-    document["why"] = _why(state, here, document, job_id)
+    why = _why(state, here, document, job_id)
+    document["why"] = "; ".join(filter(None, (why, failures(known))))
     return document
 
 

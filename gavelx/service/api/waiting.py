@@ -6,10 +6,16 @@ import numpy as np
 
 from gavelx.mechanism.protection import Protection
 from gavelx.mechanism.view import JobView
-from gavelx.service.state.state import State
+from gavelx.service.state.state import JobRecord, State
 from gavelx.workload import kind_that_fits
 
 NEW = "it has just been submitted; the next round looks at it"
+
+
+def failures(known: JobRecord) -> str:
+    """How often a job has failed, and why the last time; nothing if it never has."""
+    times = "once" if known.failures == 1 else f"{known.failures} times, last"
+    return f"it failed {times}: {known.reason}" if known.failures else ""
 
 
 class Waiting:
@@ -22,8 +28,7 @@ class Waiting:
         """One sentence on a job that holds no devices; ``live`` is what the mechanism knows of it."""
         if live is None:
             return self.nowhere(job_id) or NEW
-        known = self._state.jobs[job_id]
-        failed = f"; it failed {known.failures} times, last: {known.reason}" if known.failures else ""
+        failed = f"; {words}" if (words := failures(self._state.jobs[job_id])) else ""
         if not self._is_allocated(job_id):
             return (self.nowhere(job_id) or self.not_asked()) + failed
         if live.share > 0:

@@ -60,7 +60,7 @@ class JobRecord:
     spec: dict[str, Any]
     ended: str = ""
     ended_s: float = 0.0
-    reason: str = ""
+    reason: str = ""  # of its last failure; if there is none, of the end of its last lease
     failures: int = 0
     launches: int = 0
     servers: list[int] = field(default_factory=list)  # where it ran, the last one at the end (rank 0's, of a gang)
@@ -349,7 +349,8 @@ class State:
                 if later.lease.id > event.lease_id:
                     later.from_steps = event.steps_done
                     later.begin_anew()
-        known.reason = note.get("reason") or known.reason
+        if event.failed or not known.failures:  # why it failed is kept, whatever stops it later
+            known.reason = note.get("reason") or known.reason
 
     def _resized(self, event: Resized) -> None:
         """A job has gone over: its lease before that has ended."""
