@@ -11,6 +11,7 @@ from matplotlib.textpath import TextPath
 from gavelx.elastic import Elastic
 from gavelx.report.about import About
 from gavelx.report.html import COLUMNS, best_value, html_report, order
+from gavelx.report.plots import PLOTS
 from gavelx.result import Result
 from tests.report.results import NASTY, result, results
 
@@ -78,6 +79,14 @@ def test_every_id_stands_once_and_every_link_leads_somewhere() -> None:
     assert len(ids) == len(set(ids))
     links = {attributes["href"] for tag, attributes in page.tags if tag == "a"}
     assert {str(link).removeprefix("#") for link in links} <= set(ids)
+
+
+def test_plots_have_a_name_for_those_who_do_not_see_them() -> None:
+    page = Page(html_report([result(policy="one")], ABOUT))
+    assert [tag for tag, _ in page.tags].count("main") == 1
+    labels = [attributes["aria-labelledby"] for _, attributes in page.tags if attributes.get("role") == "img"]
+    headings = {attributes.get("id") for tag, attributes in page.tags if tag == "h2"}
+    assert len(labels) == len(PLOTS) and set(labels) <= headings
 
 
 def test_the_same_results_give_the_same_page_whatever_the_time_it_took() -> None:
