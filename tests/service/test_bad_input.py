@@ -61,7 +61,10 @@ def test_each_mistake_in_a_job_is_named_and_the_whole_call_refused(tmp_path: Pat
                 with pytest.raises(grpc.aio.AioRpcError) as error:
                     await user.submit(spec(), bad(**fields))
                 assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT, fields
-                assert message in str(error.value.details()) and "job 1" in str(error.value.details()), fields
+                assert message in str(error.value.details()) and "job 2 of 2" in str(error.value.details()), fields
+                with pytest.raises(grpc.aio.AioRpcError) as error:
+                    await user.submit(bad(**fields))
+                assert str(error.value.details()).startswith("the job"), "0 would be read as another job's number"
             assert await user.jobs() == []
             with pytest.raises(grpc.aio.AioRpcError, match="version is 9"):
                 await user.call("Submit", wire.SubmitRequest(version=9, jobs=[spec()]))

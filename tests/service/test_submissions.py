@@ -138,7 +138,7 @@ def test_operators_bound_what_a_users_job_weighs() -> None:
         await submit(state, "ada", spec(weight=10.0), spec(weight=0.1))
         await submit(state, "ops", spec(weight=1e12), role="operator")
         with pytest.raises(
-            UserError, match=r"job 1 \('big'\): weight is 10.5; expected at most 10, .*--max-weight"
+            UserError, match=r"job 2 of 2 \('big'\): weight is 10.5; expected at most 10, .*--max-weight"
         ):
             await submit(state, "ada", spec(), spec(weight=10.5, name="big"))
 

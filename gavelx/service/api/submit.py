@@ -89,7 +89,8 @@ class Submission:
             }
             Job(0, **fields)
         except UserError as error:
-            where = f"job {n}{f' ({spec.name[:64]!r})' if spec.name else ''}"
+            which = f"job {n + 1} of {len(self._specs)}" if len(self._specs) > 1 else "the job"
+            where = f"{which}{f' ({spec.name[:64]!r})' if spec.name else ''}"
             raise UserError(error.problem, where=where, expected=error.expected, hint=error.hint) from None
         return fields, note_of(spec) | {"type": named} | told
 
