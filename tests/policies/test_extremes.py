@@ -7,10 +7,12 @@ import pytest
 
 from gavelx.cluster import Cluster
 from gavelx.errors import PolicyError, ProgramError, SolverError
+from gavelx.explain.properties import pareto_slack
 from gavelx.jobs import Job
 from gavelx.policies import Maximize, MaxMinFairness, SumThroughput, Throughput, Worst, catalog, load_policy
 from gavelx.prices import Prices
 from gavelx.snapshot import Snapshot
+from gavelx.testing.snapshots import snapshot_of
 from gavelx.throughputs import Pairing, Setting, Throughputs
 
 
@@ -105,3 +107,39 @@ def test_costs_are_fair_where_a_job_is_nearly_done(left: float) -> None:
     )
     certificate = load_policy("shared_cloud_cost_fairness").allocate(snapshot).certificate
     assert certificate.objective == pytest.approx(certificate.bound, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", [129, 174, 420, 452])
+def test_no_device_idles_beside_jobs_that_are_nearly_complete(seed: int) -> None:
+    """What they need then is a small difference of large times, and rounding makes devices look a hair too few."""
+    random = np.random.default_rng(seed)
+    types, count = int(random.integers(1, 4)), int(random.integers(2, 9))
+    devices = random.integers(1, 5, types).tolist()
+    speed_JA = random.lognormal(0, 1, (count, types))
+    speed_JA[random.random((count, types)) < 0.4] = 0.0
+    jobs = [Job(j, f"kind {j}", 1e6, int(random.choice([1, 1, 1, 2]))) for j in range(count)]
+    cluster = Cluster.of({f"type {a}": n for a, n in enumerate(devices)}, 8)
+    left_J, age_s_J = 1e6 * 10 ** -random.uniform(0, 7, count), 10 ** random.uniform(0, 6, count)
+    snapshot = snapshot_of(jobs, cluster, speed_JA).replace(
+        steps_left_J=left_J, elapsed_s_J=age_s_J, equal_share_s_J=age_s_J * random.uniform(0.3, 2, count)
+    )
+    assert pareto_slack(load_policy("finish_time_fairness").allocate(snapshot)) <= 1e-6
+
+
+@pytest.mark.parametrize("seed", [2, 7, 8])
+@pytest.mark.parametrize("name", ["finish_time_fairness", "makespan"])
+def test_many_levels_are_all_raised(name: str, seed: int) -> None:
+    """A hair that rounding adds at each level must not grow from one to the next."""
+    random = np.random.default_rng(seed)
+    types, count = int(random.integers(1, 4)), int(random.integers(60, 140))
+    speed_JA = random.lognormal(0, 1, (count, types))
+    speed_JA[random.random((count, types)) < 0.3] = 0.0
+    jobs = [Job(j, f"kind {j}", 1e6, int(random.choice([1, 1, 1, 2]))) for j in range(count)]
+    cluster = Cluster.of({f"type {a}": int(random.integers(5, 60)) for a in range(types)}, 8)
+    left_J, age_s_J = 1e6 * 10 ** -random.uniform(0, 3, count), 10 ** random.uniform(2, 6, count)
+    snapshot = snapshot_of(jobs, cluster, speed_JA).replace(
+        steps_left_J=left_J, elapsed_s_J=age_s_J, equal_share_s_J=age_s_J * random.uniform(0.5, 1.5, count)
+    )
+    allocation = load_policy(name).allocate(snapshot)
+    assert "not all raised" not in allocation.certificate.path
+    assert pareto_slack(allocation) <= 1e-4

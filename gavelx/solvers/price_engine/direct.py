@@ -102,14 +102,19 @@ class Direct:
         return float(value_V[-1]), self._proof(np.maximum(-multiplier_K[:G], 0.0), self._price_A)
 
     def _guess(self) -> Multipliers:
-        """What prices near the last ones prove: each need is worth the cheapest way to meet it."""
+        """What prices near the last ones prove: each need is worth the cheapest way to meet it.
+
+        Rows that are fixed may be a hair too many for the devices. Where those that rise are worth little at these
+        prices, that hair is much of it; so the devices are taken to be as full as they may be.
+        """
         rows, price_A = self.rows, self._price_A + max(TINY, POSITIVE * self._price_A.max())
         price_A = price_A / rows.worth(price_A)
         price_V = rows.per_column(price_A)
         with np.errstate(divide="ignore", over="ignore"):
             per_gain_AG = np.where(rows.gain_VG > 0, price_V[:, None] / rows.gain_VG, np.inf)
         cheapest_G = rows.load_G * per_gain_AG.min(axis=0)
-        return self._proof(np.where(cheapest_G < np.inf, cheapest_G, 0.0), price_A)
+        proof = self._proof(np.where(cheapest_G < np.inf, cheapest_G, 0.0), price_A)
+        return replace(proof, worth=proof.worth * self.full) if self.fixed_G.any() else proof
 
     def _proof(self, need_G: Floats, price_A: Floats) -> Multipliers:
         """With the least worth of the times that these multipliers allow; so they prove it, optimal or not."""
