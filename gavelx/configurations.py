@@ -250,7 +250,7 @@ class Configurations:
         """What the devices of each configuration cost together, where one of each type costs so much."""
         usd_C = usd_A[self.accelerator_C] * self.devices_C
         if self.has_mixes:
-            usd_C += np.where(self.others_CA > 0, self.others_CA * usd_A, 0.0).sum(axis=1)
+            usd_C += (self.others_CA * np.where(self.others_CA > 0, usd_A, 0.0)).sum(axis=1)
         return usd_C
 
     def least_C(self, value_A: Floats) -> Floats:

@@ -222,6 +222,12 @@ def test_prices_count_the_devices_of_each_type() -> None:
         assert float(table.usd_C(snapshot.usd_per_hour_A) @ answer.share_C) == pytest.approx(min(most, 4.0))
 
 
+def test_a_type_without_devices_has_no_part_in_the_prices_of_mixes() -> None:
+    snapshot = snapshot_of(1, {"v100": 1, "p100": 0, "k80": 2}, {"v100": 4.0, "p100": 3.0, "k80": 2.0})
+    answer = load_policy("elastic(min_cost)").allocate(snapshot)
+    assert use(answer.snapshot.configurations, answer.share_C).devices_A[1] == 0.0
+
+
 def test_a_saved_snapshot_keeps_its_mixes() -> None:
     snapshot = snapshot_of(2, {"v100": 1, "k80": 2}, {"v100": 4.0, "p100": 3.0, "k80": 2.0})
     answer = load_policy("elastic(max_min_fairness)").allocate(snapshot)
