@@ -47,14 +47,23 @@ def devices_held_JA(allocation: Allocation) -> Floats:
     return np.asarray((table.per_job(part_C[table.configuration_M]) @ table.devices_AC.T).toarray())
 
 
-def speed_JA(snapshot: Snapshot) -> Floats:
-    """Steps/s of each job alone, all the time, in its best way to run on each type; 0 where it cannot run."""
+def speed_JA(snapshot: Snapshot, *, own: bool = False) -> Floats:
+    """Steps/s of each job alone, all the time, in its best way to run on each type; 0 where it cannot run.
+
+    ``own``: in the size as submitted.
+    """
     table = snapshot.configurations
-    alone_C = np.where(snapshot.usable_C & (table.members_C == 1) & ~table.mixed_C, 1.0, 0.0)
+    alone_C = _alone_C(snapshot) * np.where(table.own_C | (not own), 1.0, 0.0)
     out_JA = np.zeros(table.shape)
     place = (table.job_M, table.accelerator_C[table.configuration_M])
     np.maximum.at(out_JA, place, table.throughput_M * alone_C[table.configuration_M])
     return out_JA
+
+
+def _alone_C(snapshot: Snapshot) -> NDArray[np.bool_]:
+    """The configurations of one job on one type that can run here."""
+    table = snapshot.configurations
+    return np.asarray(snapshot.usable_C & (table.members_C == 1) & ~table.mixed_C)
 
 
 def top_speed_J(snapshot: Snapshot) -> Floats:
@@ -73,16 +82,17 @@ def equal_share_gain_J(allocation: Allocation) -> Floats:
     job would run faster on a cluster of its own with 1/n of the devices. NaN if an equal share gives nothing.
     Source: Gavel (OSDI'20), section 4; it is the allocation of :class:`~gavelx.policies.Isolated`.
 
-    On each type the job runs alone, in its fastest configuration. A type on which it can never run (no known
-    speed, or a gang wider than the type) gives nothing in an equal share either: its slice stays idle, takes its
-    part of the job's time, and is not exchanged for another type, as in the denominator of finish-time fairness
-    (:func:`~gavelx.metrics.equal_share_throughput`). A gang gets the fraction W_a / (n s_j) of the time on all its
-    devices at once, also if W_a / n is less than its width, as if slices could be saved up.
+    On each type the job runs alone, in the size as submitted, by which an elastic job is judged. A type on which
+    it can never run (no known speed, or a gang wider than the type) gives nothing in an equal share either: its
+    slice stays idle, takes its part of the job's time, and is not exchanged for another type, as in the
+    denominator of finish-time fairness (:func:`~gavelx.metrics.equal_share_throughput`). A gang gets the fraction
+    W_a / (n s_j) of the time on all its devices at once, also if W_a / n is less than its width, as if slices
+    could be saved up.
     """
     snapshot = allocation.snapshot
     n_J = np.full(len(snapshot.jobs), float(len(snapshot.jobs)))
     equal_J = equal_share_throughput(
-        speed_JA(snapshot), snapshot.scale_factor_J.astype(float), snapshot.devices_A, n_J
+        speed_JA(snapshot, own=True), snapshot.scale_factor_J.astype(float), snapshot.devices_A, n_J
     )
     ratio_J = np.divide(utility_J(allocation), equal_J, out=np.full(len(n_J), np.nan), where=equal_J > 0)
     return np.asarray(ratio_J - 1.0)
@@ -95,13 +105,14 @@ def envy_JJ(allocation: Allocation) -> Floats:
     members of a pair hold half a device each. Job j would spend d_ia / s_j of its time on type a, alone, fastest
     type first, until its whole time is used; the entry is that speed over its own e_j, minus 1. Infinite for a job
     that has nothing and would run with the other's bundle; 0 on the diagonal. A gang may use one device for eight
-    hours like eight devices for one, as in an equal share. Source: envy-freeness as in Foley, "Resource allocation
+    hours like eight devices for one, as in an equal share. An elastic job would use one size on each type, that in
+    which it is fastest with the bundle. Source: envy-freeness as in Foley, "Resource allocation
     and the public sector" (Yale Economic Essays 7, 1967); for GPU shares Themis (NSDI'20), section 3.
 
     The result has J x J numbers; for thousands of jobs use :func:`worst_envy_J`.
     """
     snapshot = allocation.snapshot
-    with_other_JJ = _speed_with(speed_JA(snapshot), snapshot.scale_factor_J, devices_held_JA(allocation))
+    with_other_JJ = _speed_with(snapshot, np.arange(len(snapshot.jobs)), devices_held_JA(allocation))
     out_JJ = _gain(with_other_JJ, utility_J(allocation)[:, None])
     np.fill_diagonal(out_JJ, 0.0)
     return out_JJ
@@ -113,8 +124,7 @@ def worst_envy_J(allocation: Allocation) -> tuple[Floats, Ints]:
     The largest entry of each row of :func:`envy_JJ`: 0 or more, and ``NO_JOB`` where it is 0 up to rounding. Jobs
     with the same bundle are compared once; of several most envied jobs, the first is returned.
     """
-    speeds_JA, scale_J = speed_JA(allocation.snapshot), allocation.snapshot.scale_factor_J
-    J = len(scale_J)
+    J = len(allocation.snapshot.jobs)
     if not J:
         return np.zeros(0), np.zeros(0, dtype=np.int64)
     bundles_BA, first_B, bundle_J = np.unique(
@@ -125,7 +135,7 @@ def worst_envy_J(allocation: Allocation) -> tuple[Floats, Ints]:
     worst_J, envied_J, now_J = np.zeros(J), np.full(J, NO_JOB), utility_J(allocation)
     step = max(1, CHUNK // max(1, bundles_BA.size))
     for jobs_K in np.split(np.arange(J), range(step, J, step)):
-        envy_KB = _gain(_speed_with(speeds_JA[jobs_K], scale_J[jobs_K], bundles_BA), now_J[jobs_K, None])
+        envy_KB = _gain(_speed_with(allocation.snapshot, jobs_K, bundles_BA), now_J[jobs_K, None])
         owner_KB = np.where(first_B == jobs_K[:, None], last_B, first_B)
         envy_KB[owner_KB == jobs_K[:, None]] = 0.0  # no other job has this bundle
         most_K = _first_largest(envy_KB, owner_KB)
@@ -168,12 +178,38 @@ def _best_on_floors(snapshot: Snapshot, relative: Affine, floor_J: Floats) -> An
     raise last
 
 
-def _speed_with(speeds_KA: Floats, scale_K: Ints, bundles_BA: Floats) -> Floats:
+def _speed_with(snapshot: Snapshot, jobs_K: Ints, bundles_BA: Floats) -> Floats:
     """Steps/s (K x B) of each of these jobs with each bundle of device-time, fastest type first."""
+    speeds_KA, scale_K = speed_JA(snapshot)[jobs_K], snapshot.scale_factor_J[jobs_K]
     order_KA = np.argsort(-speeds_KA, axis=1, kind="stable")
     time_KBA = bundles_BA.T[order_KA].swapaxes(1, 2) / scale_K[:, None, None]
     used_KBA = np.diff(np.minimum(1.0, np.cumsum(time_KBA, axis=2)), axis=2, prepend=0.0)
-    return np.asarray(np.einsum("kba,ka->kb", used_KBA, np.take_along_axis(speeds_KA, order_KA, axis=1)))
+    speed_KB = np.einsum("kba,ka->kb", used_KBA, np.take_along_axis(speeds_KA, order_KA, axis=1))
+    table, rows_C = snapshot.configurations, np.flatnonzero(_alone_C(snapshot))
+    if table.own_C.all():
+        return np.asarray(speed_KB)
+    job_R = table.rows.job[rows_C]
+    elastic_J = np.bincount(job_R[~table.own_C[rows_C]], minlength=len(snapshot.jobs)) > 0
+    for k in np.flatnonzero(elastic_J[jobs_K]).tolist():
+        speed_KB[k] = _speed_in_sizes(snapshot, rows_C[job_R == jobs_K[k]], bundles_BA)
+    return np.asarray(speed_KB)
+
+
+def _speed_in_sizes(snapshot: Snapshot, rows_R: Ints, bundles_BA: Floats) -> Floats:
+    """The same of one job in these configurations: on each type in the size that makes most of the bundle."""
+    table = snapshot.configurations
+    type_R, devices_R = table.accelerator_C[rows_R], table.devices_C[rows_R]
+    speed_R = np.asarray(table.throughput_JC[:, rows_R].sum(axis=0)).ravel()
+    time_BA, speed_BA = np.zeros(bundles_BA.shape), np.zeros(bundles_BA.shape)
+    for a in np.unique(type_R).tolist():
+        speed_r = speed_R[type_R == a]
+        time_Br = np.minimum(1.0, bundles_BA[:, a, None] / devices_R[type_R == a])
+        best_B = (time_Br * speed_r).argmax(axis=1)
+        speed_BA[:, a], time_BA[:, a] = speed_r[best_B], np.take_along_axis(time_Br, best_B[:, None], axis=1)[:, 0]
+    order_BA = np.argsort(-speed_BA, axis=1, kind="stable")
+    time_BA = np.take_along_axis(time_BA, order_BA, axis=1)
+    used_BA = np.diff(np.minimum(1.0, np.cumsum(time_BA, axis=1)), axis=1, prepend=0.0)
+    return np.asarray((used_BA * np.take_along_axis(speed_BA, order_BA, axis=1)).sum(axis=1))
 
 
 def _gain(new: Floats, now: Floats) -> Floats:

@@ -86,7 +86,9 @@ class Reasons:
             why = "are full" if self.full_A[faster_A].all() else "have no room for it"
             return f"runs all the time; faster types {why} ({faster})"
         used = self._names(self._used_JA[j])
-        return f"runs all the time on its fastest type ({used}), but beside another job or spread"
+        sizes = self.snapshot.jobs[j].elastic is not None and "sizes" in self.snapshot.opened
+        less = "not in its fastest size" if sizes else "beside another job or spread"
+        return f"runs all the time on its fastest type ({used}), but {less}"
 
     def _runs_on_several_types(self, j: int) -> str:
         """The same for one that has devices of several types at once, or now and then."""

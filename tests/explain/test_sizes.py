@@ -1,9 +1,11 @@
 """What is said of the sizes of elastic jobs: each with its share, and why none is larger."""
 
+import numpy as np
 import pytest
 
 from gavelx.cluster import Cluster
 from gavelx.elastic import Elastic
+from gavelx.explain.properties import NO_JOB, envy_JJ, equal_share_gain_J, worst_envy_J
 from gavelx.explain.reasons import WANTS_NO_MORE, Reasons
 from gavelx.explain.sizes import SizeShare, size_shares, why_no_larger
 from gavelx.jobs import Job
@@ -55,3 +57,29 @@ def test_a_job_of_one_size_has_none() -> None:
     found = Reasons(load_policy("max_min_fairness").allocate(snapshot))
     assert size_shares(found, 0) == []
     assert why_no_larger(found, 0) == ""
+
+
+def test_an_elastic_job_is_compared_in_the_size_as_submitted_and_envies_none_that_has_as_much() -> None:
+    """Two jobs of one device, as submitted, that have two each."""
+    allocation = reasons("elastic(max_min_fairness)", 2, 4).allocation
+    speed_J = allocation.throughput_J
+    assert speed_J[0] == pytest.approx(speed_J[1])
+    one = TABLE.get("net", "v100", 1)
+    assert one is not None
+    np.testing.assert_allclose(equal_share_gain_J(allocation), speed_J / one - 1.0)
+    np.testing.assert_allclose(envy_JJ(allocation), 0.0, atol=1e-9)
+    assert worst_envy_J(allocation)[1].tolist() == [NO_JOB, NO_JOB]
+    assert Reasons(allocation).limited_by(0).endswith("but not in its fastest size")
+
+
+def test_an_elastic_job_envies_one_with_more_devices() -> None:
+    """One device and four: with those it would be as fast as the other."""
+    allocation = reasons("elastic(max_min_fairness)", 2, 8).allocation
+    table = allocation.snapshot.configurations
+    share_C = np.zeros(len(table))
+    for j, devices in ((0, 1), (1, 4)):
+        share_C[(table.rows.job == j) & (table.devices_C == devices)] = 1.0
+    uneven = certified(allocation.snapshot, share_C, path="by hand", seconds=0.0)
+    fast_J = uneven.throughput_J
+    assert envy_JJ(uneven)[0, 1] == pytest.approx(fast_J[1] / fast_J[0] - 1.0)
+    assert envy_JJ(uneven)[1, 0] <= 0.0
