@@ -17,7 +17,7 @@ from gavelx.jobs import Job
 from gavelx.policies.base import Policy
 from gavelx.policies.modifiers import Modifier, within
 from gavelx.policies.program import Maximize
-from gavelx.policies.terms import Worst
+from gavelx.policies.terms import Constraint, Worst, digits
 from gavelx.snapshot import Snapshot
 from gavelx.solvers.program.statement import RatioStatement, Statement
 
@@ -32,7 +32,7 @@ class Owner(NamedTuple):
     fifo: bool = False
 
     def __str__(self) -> str:
-        return " ".join([f"{self.weight:g}"] * (self.weight != 1.0) + ["fifo"] * self.fifo) or "1"
+        return " ".join([digits(self.weight)] * (self.weight != 1.0) + ["fifo"] * self.fifo) or "1"
 
 
 class Hierarchical(Maximize):
@@ -60,7 +60,8 @@ class Hierarchical(Maximize):
                 expected="Maximize(Worst(...)), such as max_min_fairness",
             )
         super().__init__(policy.objective, policy.constraints)
-        self.policy, self.owners = policy, dict(owners)
+        self.policy: Maximize = policy
+        self.owners = dict(owners)
         for path, owner in owners.items():
             if not (owner.weight > 0 and np.isfinite(owner.weight)):
                 raise PolicyError(f"{path} weighs {owner.weight}", where=repr(self), expected="a weight above 0")
@@ -77,6 +78,12 @@ class Hierarchical(Maximize):
     def between(self, owners: Mapping[str, Owner]) -> "Hierarchical":
         """The same policy between these owners."""
         return Hierarchical(self.policy, owners)
+
+    def constrained(self, constraints: Sequence[Constraint]) -> "Hierarchical":
+        other = super().constrained(constraints)
+        assert isinstance(other, Hierarchical)
+        other.policy = self.policy.constrained(constraints)
+        return other
 
     def __repr__(self) -> str:
         return self._named(repr(self.policy))

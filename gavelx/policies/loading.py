@@ -33,7 +33,7 @@ from gavelx.policies.partitioned import partitioned
 from gavelx.policies.shared_cloud_cost_fairness import SharedCloudCostFairness
 
 ENTRY_POINTS = "gavelx.policies"
-NUMBER = re.compile(r"\d+(\.\d*)?|\.\d+", re.ASCII)
+NUMBER = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,2})?", re.ASCII)
 TEXT_MAX = 2000
 """Of a policy as text; brackets in brackets in brackets would use up the stack."""
 

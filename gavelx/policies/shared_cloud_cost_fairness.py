@@ -17,6 +17,7 @@ from gavelx.policies.terms import (
     Linear,
     Sum,
     ThesisCostRatio,
+    digits,
     finite,
 )
 from gavelx.policies.v100 import on_v100
@@ -45,7 +46,7 @@ class Overpaid(Linear):
         return view.usd_per_hour_of_job.plus(view.throughput.scaled(-self.worth * view.cheapest_usd_J))
 
     def __repr__(self) -> str:
-        return f"Overpaid({self.worth:g})"
+        return f"Overpaid({digits(self.worth)})"
 
 
 class SharedCloudCostFairness(Policy):
@@ -91,7 +92,7 @@ class SharedCloudCostFairness(Policy):
         return (
             self.name
             if self.rho_cap == SharedCloudCostFairness().rho_cap
-            else f"capped({self.name}, {self.rho_cap:g})"
+            else f"capped({self.name}, {digits(self.rho_cap)})"
         )
 
     def __str__(self) -> str:

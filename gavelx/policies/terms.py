@@ -342,7 +342,7 @@ class Number(Linear):
         return view.nothing.shifted(self.value)
 
     def __repr__(self) -> str:
-        return f"{self.value:g}"
+        return digits(self.value)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -381,7 +381,7 @@ class Times(Linear):
         inner = f"({self.term!r})" if isinstance(self.term, Plus) else repr(self.term)
         if self.factor == -1.0:
             return f"-{inner}"
-        return f"{self.factor:g} * {inner}"
+        return f"{digits(self.factor)} * {inner}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -486,6 +486,15 @@ def _term(value: Term | float, where: str) -> Term:
     if isinstance(value, type) and issubclass(value, Term):
         raise no_term(value)
     return value if isinstance(value, Term) else Number(finite(value, where))
+
+
+def digits(value: float) -> str:
+    """A number with as few digits as it can be read from again.
+
+    >>> digits(40.0), digits(1234567.5), digits(0.1)
+    ('40', '1234567.5', '0.1')
+    """
+    return text if float(text := f"{value:g}") == value else repr(float(value))
 
 
 def finite(value: object, where: str) -> float:

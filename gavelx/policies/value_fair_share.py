@@ -46,8 +46,9 @@ class ValueFairShare(Hierarchical):
     def __init__(self, owners: Mapping[str, Owner] | None = None) -> None:
         super().__init__(MaxMinFairness(), owners or {})
 
-    def between(self, owners: Mapping[str, Owner]) -> "ValueFairShare":
-        return ValueFairShare(owners)
+    def between(self, owners: Mapping[str, Owner]) -> Hierarchical:
+        other = ValueFairShare(owners)
+        return other.constrained(self.constraints) if self.constraints else other
 
     def state(self, snapshot: Snapshot) -> Statement:
         """The program of step 2, in which step 1 is solved."""
@@ -61,7 +62,9 @@ class ValueFairShare(Hierarchical):
         return replace(fast, requirements=(*limits, Requirement(values.shifted(-floor_J), "value of every owner")))
 
     def __repr__(self) -> str:
-        return self._named(self.name) if self.owners else self.name
+        limits = ", ".join(map(repr, self.constraints))
+        plain = f"with_constraints({ValueFairShare.name}, {limits})" if limits else ValueFairShare.name
+        return self._named(plain) if self.owners else plain
 
     __str__ = __repr__
 

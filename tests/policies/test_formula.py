@@ -17,6 +17,7 @@ from gavelx.policies import Cost, load_policy, read_formula
         "Maximize(Sum(Log(Throughput())), [FinishTimeRatio() <= 1.5])",
         "Minimize(Sum(Overpaid(1.5)), [Throughput() >= NeededThroughput()])",
         "Maximize(Sum(QueuePosition()) - Cost())",
+        "Maximize(SumThroughput() - 0.12345678 * Cost(), [Cost() <= 1234567.89])",
     ],
 )
 def test_a_program_is_read_as_it_prints(text: str) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gavelx.cluster import Cluster
-from gavelx.errors import PolicyError
+from gavelx.errors import PolicyError, ProgramError
 from gavelx.jobs import Job
 from gavelx.policies import (
     Cost,
@@ -135,6 +135,25 @@ def test_it_prints_as_what_the_command_line_reads() -> None:
     text = "hierarchical(max_min_fairness, ml=2, ml/ann=3, ops=0.5 fifo)"
     assert str(load_policy(text)) == text
     assert str(load_policy("hierarchical(max_min_fairness)")) == "hierarchical(max_min_fairness)"
+
+
+def test_constraints_stay_whatever_is_put_around_them() -> None:
+    jobs = [Job(j, "net", 100.0, owner="ab"[j % 2]) for j in range(8)]
+    snapshot = Snapshot.of(jobs, Cluster.of({"v100": 4}), ALIKE, Prices({"v100": 2.0}))
+    text = "hierarchical(with_constraints({}, TimeShare() <= 0.5), a=3)"
+    assert (
+        load_policy(text.format("hierarchical(max_min_fairness)")).allocate(snapshot).share_JA.max() <= 0.5 + 1e-9
+    )
+    with pytest.raises(ProgramError, match=r"TimeShare\(\) <= 0.5 and no job is slower than with its slice"):
+        load_policy(text.format("value_fair_share")).allocate(snapshot)
+
+
+def test_what_is_constrained_prints_as_what_the_command_line_reads() -> None:
+    text = "hierarchical(with_constraints(value_fair_share, Cost() <= 1234567.89), ml=0.12345678)"
+    assert str(load_policy(text)) == text
+    text = "hierarchical(Maximize(Worst(NormalizedThroughput()), [Cost() <= 40]), ml=2)"
+    assert str(load_policy("with_constraints(hierarchical(max_min_fairness, ml=2), Cost() <= 40)")) == text
+    assert str(load_policy(text)) == text
 
 
 def test_other_modifiers_stay_around_it() -> None:
