@@ -15,9 +15,8 @@ from gavelx.errors import PolicyError
 from gavelx.job_table import column
 from gavelx.policies.base import Policy
 from gavelx.policies.modifiers import Modifier, with_constraints
-from gavelx.policies.partitioned import partitioned
 from gavelx.policies.program import Maximize
-from gavelx.policies.terms import Constraint, Cost, Linear
+from gavelx.policies.terms import Constraint, Cost, Linear, digits
 from gavelx.policies.view import View
 from gavelx.snapshot import WAITING, Snapshot
 from gavelx.solvers.program.statement import Affine
@@ -141,7 +140,7 @@ class budgeted(Modifier):  # noqa: N801  (used like a function: budgeted(max_min
         return self._named(str(self.policy))
 
     def _named(self, policy: str) -> str:
-        return f"budgeted({', '.join([policy, *(f'{path}={usd:g}' for path, usd in self.budgets.items())])})"
+        return f"budgeted({', '.join([policy, *(f'{path}={digits(usd)}' for path, usd in self.budgets.items())])})"
 
 
 def barred(snapshot: Snapshot, wrong_C: Bools) -> Snapshot:
@@ -168,7 +167,7 @@ def _keeps(snapshot: Snapshot, usd_J: Floats, usd: float) -> tuple[Bools, float]
 
 def _is_program(policy: Policy) -> bool:
     """Whether constraints can be added to it, and hold for all its jobs together."""
-    while isinstance(policy, Modifier) and not isinstance(policy, partitioned):
+    while isinstance(policy, Modifier) and policy.whole:
         policy = policy.policy
     return isinstance(policy, Maximize)
 

@@ -21,6 +21,9 @@ from gavelx.snapshot import Kind, Snapshot
 class Modifier(Policy):
     """A policy made of another one."""
 
+    whole = True
+    """Whether that one is asked about all jobs and devices at once."""
+
     def __init__(self, policy: Policy) -> None:
         if isinstance(policy, type) or not hasattr(policy, "allocate"):
             hint = f"{policy.__name__}()" if isinstance(policy, type) else f"load_policy({policy!r:.60})"

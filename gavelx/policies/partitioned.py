@@ -12,13 +12,19 @@ from numpy.typing import NDArray
 from gavelx.allocation import Allocation
 from gavelx.asking import ask
 from gavelx.cluster import Cluster
-from gavelx.errors import PolicyError
+from gavelx.errors import PolicyError, ProgramError
 from gavelx.memory import Memory
 from gavelx.policies.base import Policy
+from gavelx.policies.budgets import budgeted
 from gavelx.policies.modifiers import Modifier
 from gavelx.policies.program import Maximize
 from gavelx.snapshot import Snapshot
-from gavelx.solvers import certified
+from gavelx.solvers import RatioStatement, Statement, certified
+from gavelx.solvers.program.certify import missing
+
+Floats = NDArray[np.float64]
+ROUNDED = 1e-7
+"""What sums over parts may miss of a constraint, relative to the size of its numbers."""
 
 
 class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(max_min_fairness, 4))
@@ -28,14 +34,22 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
     1 to 12 % of the max-min objective on contested clusters. Jobs are dealt out like cards, ordered by scale
     factor, job type and priority, so that every part looks like the whole; there are fewer parts where a gang
     that fits the cluster would not fit its part. The certificate's objective is that of the whole program; no
-    bound is known. Source: POP (Narayanan et al., SOSP'21), which deals at random.
+    bound is known. Raises :class:`ProgramError` where the parts together break a constraint of the program.
+    Source: POP (Narayanan et al., SOSP'21), which deals at random.
     """
+
+    whole = False
 
     def __init__(self, policy: Policy, parts: int) -> None:
         super().__init__(policy)
         if not isinstance(parts, int) or parts < 1:
             raise PolicyError(f"{parts!r} parts", where=repr(self), expected="a whole number of at least 1")
         self.parts = parts
+        while isinstance(policy, Modifier):
+            if isinstance(policy, budgeted):
+                problem, hint = "each part would have the whole budget", "budgeted(partitioned(...), total=40)"
+                raise PolicyError(problem, where=repr(self), hint=hint)
+            policy = policy.policy
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         parts = _parts(snapshot, self.parts)
@@ -53,6 +67,9 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
         share_C, objective = share_K[whole.open_C], None
         if isinstance(program := _innermost(self.policy), Maximize):
             statement = program.state(whole)
+            if missed := [text for text in map(repr, program.constraints) if _is_missed(statement, text, share_C)]:
+                problem = f"the parts together do not meet {' and '.join(missed)}, which each of them meets"
+                raise ProgramError(problem, where=str(self), hint="a budget around it: budgeted(..., total=40)")
             value = getattr(statement, "sign", 1.0) * statement.objective(share_C)
             objective = value if np.isfinite(value) else None  # of no job
         path = f"{parts} parts: {answer.certificate.path}"
@@ -61,6 +78,11 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
 
     def __repr__(self) -> str:
         return f"partitioned({self.policy!r}, {getattr(self, 'parts', '?')})"
+
+
+def _is_missed(statement: Statement | RatioStatement, text: str, share_C: Floats) -> bool:
+    """Whether the shares break the constraint that its author wrote so."""
+    return missing([each for each in statement.required if each.text == text], share_C) > ROUNDED
 
 
 def _of_part(memory: Memory, part: int) -> Memory:

@@ -133,6 +133,12 @@ def test_parts_of_a_cluster_have_one_budget_together() -> None:
     assert spent(snapshot, allocation.share_C, "ml") == pytest.approx(1.0)
 
 
+def test_parts_of_a_cluster_do_not_have_the_whole_budget_each() -> None:
+    for inner in ("budgeted(max_min_fairness, ml=1)", "agnostic(budgeted(fifo, ml=1))"):
+        with pytest.raises(PolicyError, match="each part would have the whole budget"):
+            load_policy(f"partitioned({inner}, 2)")
+
+
 def test_modifiers_around_it_keep_it() -> None:
     for text in ("agnostic(budgeted(max_min_fairness, ml=1))", "budgeted(agnostic(max_min_fairness), ml=1)"):
         allocation = load_policy(text).allocate(fresh(["ml", "ops", "ml"]))
@@ -146,6 +152,8 @@ def test_it_prints_as_what_made_it() -> None:
     policy = load_policy("budgeted(packed(max_min_fairness), total=40, ml/ann=2.5)")
     assert str(policy) == "budgeted(packed(max_min_fairness), ml/ann=2.5, total=40)"
     assert str(load_policy(str(policy))) == str(policy)
+    for usd in ("1234567.89", "1.2e-05"):
+        assert str(load_policy(f"budgeted(fifo, ml={usd})")) == f"budgeted(fifo, ml={usd})"
     formula = "Maximize(SumThroughput(), [OwnerCost('ml') <= 5])"
     assert repr(load_policy(formula)) == formula
     assert load_policy(formula).allocate(fresh(["ml", "ml"])).throughput_J.sum() == pytest.approx(4 * 5 / 3)

@@ -166,6 +166,19 @@ def test_a_gang_that_fits_the_cluster_fits_its_part() -> None:
     assert allocation.certificate.path.startswith("2 parts")
 
 
+@pytest.mark.parametrize(
+    "text", ["with_constraints(partitioned({}, 2), {})", "partitioned(with_constraints({}, {}), 2)"]
+)
+def test_parts_that_break_a_constraint_together_are_refused(text: str) -> None:
+    jobs = [Job(j, "b", 100.0) for j in range(2)]
+    snapshot = Snapshot.of(jobs, Cluster.of({"v100": 2}), BESIDE, Prices({"v100": 2.0}))
+    policy = load_policy(text.format("max_min_fairness", "Cost() <= 3"))
+    with pytest.raises(ProgramError, match=r"the parts together do not meet Cost\(\) <= 3"):
+        policy.allocate(snapshot)
+    within = load_policy(text.format("max_min_fairness", "TimeShare() <= 0.5")).allocate(snapshot)
+    assert within.share_JA.tolist() == [[0.5], [0.5]]
+
+
 @pytest.mark.parametrize("parts", ["0", "-1", "1.5", "x", ""])
 def test_parts_are_a_whole_number(parts: str) -> None:
     with pytest.raises(PolicyError, match="parts"):
