@@ -74,11 +74,14 @@ class View:
     def value_of_job(self) -> Affine:
         """Dollars per hour of the devices in use by each job, where they are worth it to the job.
 
-        A device is worth nothing to a job that is as fast on a cheaper one, or faster on one of the same price.
+        A device is worth nothing to a job that is as fast on a cheaper one, or faster on one of the same price, if
+        the cluster has such devices.
         Raises :class:`PolicyError` where a type has no known price.
         """
         table = self.snapshot.configurations
+        runs_M = self.snapshot.usable_C[table.configuration_M]
         usd_M = self._price_C[table.configuration_M]
+        usd_M = np.where(runs_M, usd_M, 1.0 + usd_M.max(initial=0.0))  # after all others
         speeds, rank_M = np.unique(table.throughput_M, return_inverse=True)
         order_M = np.lexsort((-rank_M, usd_M, table.job_M))  # of each job the cheapest first, of these the fastest
         offer_MV = np.column_stack([table.job_M, rank_M, usd_M])[order_M]
@@ -87,7 +90,7 @@ class View:
         faster_N = np.diff(np.maximum.accumulate(key_N), prepend=-1) > 0
         useful_M = np.zeros(len(usd_M))
         useful_M[order_M] = faster_N[np.cumsum(new_M) - 1]
-        return self._per_job(table.per_job(usd_M * useful_M * (table.throughput_M > 0)))
+        return self._per_job(table.per_job(np.where(runs_M, usd_M, 0.0) * useful_M * (table.throughput_M > 0)))
 
     @cached_property
     def cheapest_usd_J(self) -> Floats:

@@ -67,6 +67,22 @@ def test_a_dear_device_is_worth_nothing_to_a_job_that_gains_nothing() -> None:
     assert held == pytest.approx({"ml": 1.0, "ops": 4.0})
 
 
+def test_types_without_devices_do_not_matter() -> None:
+    speeds = {("ml", "h100"): 4.0, ("ml", "t4"): 1.0, ("ops", "h100"): 2.0, ("ops", "t4"): 1.0}
+    gone = {("ml", "k80"): 3.0, ("ops", "k80"): 5.0}  # as fast and cheaper, but there is none
+    jobs = [Job(j, owner, 1e5, owner=owner) for j, owner in enumerate(("ml", "ops", "ml"))]
+    prices = Prices({"h100": 4.0, "t4": 1.0, "k80": 0.5})
+    without, beside = (
+        load_policy("value_fair_share").allocate(
+            Snapshot.of(
+                jobs, Cluster.parse(text), Throughputs({Setting(*way): v for way, v in of.items()}), prices
+            )
+        )
+        for text, of in (("h100=1,t4=2", speeds), ("h100=1,t4=2,k80=0", speeds | gone))
+    )
+    np.testing.assert_allclose(without.throughput_J, beside.throughput_J, rtol=1e-6)
+
+
 def test_jobs_without_an_owner_stand_beside_the_teams() -> None:
     held = usd_of("value_fair_share", "h100=2,t4=4", *[("", "fast")] * 4, *[("ops", "fast")] * 4)
     assert held == pytest.approx({"": 8.0, "ops": 2.0})  # ops is one of five
