@@ -165,6 +165,16 @@ def _keeps(snapshot: Snapshot, usd_J: Floats, usd: float) -> tuple[Bools, float]
     return keeps_J, left
 
 
+def refuse_budgets_inside(modifier: Modifier, why: str) -> None:
+    """Raise :class:`PolicyError` where the policy of a modifier has a budget that its answers might pass."""
+    policy = modifier.policy
+    while isinstance(policy, Modifier):
+        if isinstance(policy, budgeted):
+            hint = f"budgeted({type(modifier).__name__}(...), total=40)"
+            raise PolicyError(f"{policy} is inside, and {why}", where=f"{type(modifier).__name__}(...)", hint=hint)
+        policy = policy.policy
+
+
 def _is_program(policy: Policy) -> bool:
     """Whether constraints can be added to it, and hold for all its jobs together."""
     while isinstance(policy, Modifier) and policy.whole:

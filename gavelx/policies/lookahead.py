@@ -18,6 +18,7 @@ from gavelx.errors import PolicyError
 from gavelx.execution import Execution
 from gavelx.memory import Memory
 from gavelx.policies.base import Policy
+from gavelx.policies.budgets import refuse_budgets_inside
 from gavelx.policies.choices import Choices
 from gavelx.policies.modifiers import Modifier
 from gavelx.policies.program import Maximize
@@ -52,7 +53,8 @@ class lookahead(Modifier):  # noqa: N801  (used like a function: lookahead(max_m
     So any policy becomes one for mean completion time, and is left alone where its answer is good for that. Inside
     ``lookahead(elastic(...))`` candidates have all sizes that can be placed (powers of two and whole servers), and
     mixes.
-    Candidates keep the constraints of a program; an answer whose shares are quotas is given as it is.
+    Candidates keep the constraints of a program; an answer whose shares are quotas is given as it is. Budgets go
+    around it: ``budgeted(lookahead(P), total=40)``.
 
     ``slot_s``: how often devices change hands in the model. ``slots``: as many are played as they are, and later
     ones are longer and longer.
@@ -73,6 +75,7 @@ class lookahead(Modifier):  # noqa: N801  (used like a function: lookahead(max_m
         seed: int = 0,
     ) -> None:
         super().__init__(policy)
+        refuse_budgets_inside(self, "other answers would not keep it")
         for other in others:
             Modifier.__init__(copy(self), other)  # it has to be a policy, too
         restarts = restart_s is None or restart_s >= 0.0
@@ -170,7 +173,8 @@ class guarded(lookahead):  # noqa: N801  (used like a function: guarded(Learned(
 
     Each time both answers are played as `lookahead` plays them. The policy's own is given if it ends no worse than
     the teacher's, by more than ``tolerance`` (a part of the sum of completion times), and at most a quarter of its
-    last ``WINDOW`` answers ended worse; those that are not known count as worse. So a policy has to earn
+    last ``WINDOW`` answers ended worse; those that are not known count as worse. A teacher's answer that breaks a
+    constraint of the policy is not given. So a policy has to earn
     trust, also after the memory of it is lost, and loses it where the jobs are others than those it learned from.
     """
 
@@ -192,7 +196,7 @@ class guarded(lookahead):  # noqa: N801  (used like a function: guarded(Learned(
         is_worse = mine > theirs * (1.0 + self.tolerance + ROUNDING)
         verdicts = _verdicts(snapshot, is_worse)
         trusted = not is_worse and verdicts["worse"].sum() <= WINDOW // 4
-        answer = own if trusted else teachers
+        answer = own if trusted or not self._is_permitted(teachers) else teachers
         return answer.with_memory({**own.memory, **verdicts})
 
     def __repr__(self) -> str:

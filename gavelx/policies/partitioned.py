@@ -15,7 +15,7 @@ from gavelx.cluster import Cluster
 from gavelx.errors import PolicyError, ProgramError
 from gavelx.memory import Memory
 from gavelx.policies.base import Policy
-from gavelx.policies.budgets import budgeted
+from gavelx.policies.budgets import refuse_budgets_inside
 from gavelx.policies.modifiers import Modifier
 from gavelx.policies.program import Maximize
 from gavelx.snapshot import Snapshot
@@ -45,11 +45,7 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
         if not isinstance(parts, int) or parts < 1:
             raise PolicyError(f"{parts!r} parts", where=repr(self), expected="a whole number of at least 1")
         self.parts = parts
-        while isinstance(policy, Modifier):
-            if isinstance(policy, budgeted):
-                problem, hint = "each part would have the whole budget", "budgeted(partitioned(...), total=40)"
-                raise PolicyError(problem, where=repr(self), hint=hint)
-            policy = policy.policy
+        refuse_budgets_inside(self, "each part would have the whole budget")
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         parts = _parts(snapshot, self.parts)

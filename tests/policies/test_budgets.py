@@ -139,6 +139,18 @@ def test_parts_of_a_cluster_do_not_have_the_whole_budget_each() -> None:
             load_policy(f"partitioned({inner}, 2)")
 
 
+@pytest.mark.parametrize("text", ["lookahead({})", "guarded({}, fifo)"])
+@pytest.mark.parametrize("inner", ["max_min_fairness", "srtf", "elastic(srtf_program)"])
+def test_whichever_answer_is_given_is_within_the_budget(text: str, inner: str) -> None:
+    with pytest.raises(
+        PolicyError, match=r"other answers would not keep it\. Try: budgeted\((lookahead|guarded)\("
+    ):
+        load_policy(text.format(f"budgeted({inner}, ml=1)"))
+    allocation = load_policy(f"budgeted({text.format(inner)}, ml=1)").allocate(fresh(["ml", "ml", "ops"]))
+    assert spent(allocation.snapshot, allocation.share_C, "ml") <= 1.0 + 1e-9
+    assert not allocation.execution.backfill
+
+
 def test_modifiers_around_it_keep_it() -> None:
     for text in ("agnostic(budgeted(max_min_fairness, ml=1))", "budgeted(agnostic(max_min_fairness), ml=1)"):
         allocation = load_policy(text).allocate(fresh(["ml", "ops", "ml"]))
