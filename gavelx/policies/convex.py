@@ -39,7 +39,10 @@ class Convex(Term):
 
     @abstractmethod
     def expression(self, view: "ConvexView") -> Any:
-        """A cvxpy expression: one number for an objective; any number of rows for a constraint."""
+        """A cvxpy expression: one number for an objective; any number of rows for a constraint.
+
+        Of as many rows as there are jobs, ``Worst(...)`` leaves out those of jobs that can run nowhere.
+        """
 
 
 class ConvexView:
@@ -129,7 +132,7 @@ class Hatch:
             case Sum():
                 expression = self.view.cvxpy.sum(self._of(term.term))
             case Worst():
-                expression = self.view.cvxpy.min(self._of(term.term))
+                expression = self.view.cvxpy.min(self._of_those_that_run(self._of(term.term)))
             case Times():
                 expression = term.factor * self._of(term.term)
             case Plus():
@@ -137,6 +140,13 @@ class Hatch:
             case _:
                 expression = self.view.of(linear(term, self.view.plain))
         return expression
+
+    def _of_those_that_run(self, expression: Any) -> Any:
+        """The rows of jobs that can run, where there is one for each job and some of them can."""
+        runs_J = self.view.plain.snapshot.runs_J
+        if expression.size != len(runs_J) or runs_J.all() or not runs_J.any():
+            return expression
+        return expression[np.flatnonzero(runs_J)]
 
     def _fitting(self, make: Callable[[], Any], where: Term | Constraint) -> Any:
         try:

@@ -165,14 +165,13 @@ def _first_good(statement: Statement | RatioStatement, candidates: list[Path]) -
 def _blame(statement: Statement | RatioStatement, failure: UnsolvedError) -> None:
     """Raise :class:`ProgramError` where it is the program that has no answer.
 
-    Shares are from 0 to 1. So a linear program without constraints has an answer, and its objective a limit unless
-    it is the worst of nothing: if a solver says otherwise, then the numbers are too much for it.
+    Shares are from 0 to 1. So a linear program without constraints has an answer, and every objective a limit
+    unless it is the worst of nothing: if a solver says otherwise, then the numbers are too much for it.
     """
-    well_posed = _is_linear(statement)
-    if failure.status == "infeasible" and (statement.required or not well_posed):
+    if failure.status == "infeasible" and (statement.required or not _is_linear(statement)):
         raise infeasible(statement) from failure
     worst = statement.worst if isinstance(statement, Statement) else ()
-    if failure.status == "unbounded" and not (well_posed and all(len(w.affine.constant_R) for w in worst)):
+    if failure.status == "unbounded" and not all(len(w.affine.constant_R) for w in worst):
         raise unbounded(statement) from failure
 
 

@@ -1,5 +1,6 @@
 """The open hatch: terms that return any cvxpy expression, and what they may not return."""
 
+import contextlib
 import re
 import textwrap
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from gavelx import policies
 from gavelx.cluster import Cluster
-from gavelx.errors import PolicyError, ProgramError
+from gavelx.errors import PolicyError, ProgramError, SolverError
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
 from gavelx.policies import (
@@ -33,6 +34,7 @@ from gavelx.policies import (
     agnostic,
     convex,
 )
+from gavelx.prices import Prices
 from gavelx.simulator import simulate
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
@@ -217,6 +219,26 @@ def test_sum_and_worst_work_on_rows(wrapped: Any, plain: Any) -> None:
     else:
         best = Maximize(Worst(Throughput())).allocate(BOTH).certificate.objective
         assert objective == pytest.approx(2 * np.sqrt(best), rel=1e-6)
+
+
+def test_a_job_that_can_run_nowhere_is_left_out_of_the_worst() -> None:
+    table = Throughputs({Setting("a", "v100"): 4.0, Setting("b", "v100"): 2.0, Setting("c", "v100"): 0.0})
+    snapshot = Snapshot.of([Job(j, kind, 100.0) for j, kind in enumerate("abc")], Cluster.of({"v100": 1}), table)
+    answer = Maximize(Worst(RootOfEach())).allocate(snapshot)
+    assert answer.certificate.objective == pytest.approx((4 / 3) ** 0.5, abs=1e-6)  # a third of the time, and two
+    assert answer.share_JA == pytest.approx(np.array([[1 / 3], [2 / 3], [0.0]]), abs=1e-5)
+    assert answer.notes == ("job 2 can run nowhere, and is left out",)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e6, 1e9])
+def test_no_objective_is_said_to_have_no_limit(size: float) -> None:
+    """Shares are at most 1: where the numbers are too much for the solvers, that is said."""
+    table = Throughputs({Setting("a", "v100"): 3.0 * size, Setting("a", "k80"): size})
+    jobs, prices = [Job(j, "a", 100.0) for j in range(3)], Prices({"v100": 2e-6, "k80": 1e-6})
+    snapshot = Snapshot.of(jobs, Cluster.of({"v100": 2, "k80": 2}), table, prices)
+    with contextlib.suppress(SolverError):
+        answer = Maximize(Returns(lambda view: cp.sum(view.throughput)) - 1.0 * Cost()).allocate(snapshot)
+        assert answer.certificate.objective == pytest.approx(7.0 * size, rel=1e-6)
 
 
 def test_a_linear_term_through_the_hatch_gives_the_linear_optimum() -> None:
