@@ -114,11 +114,17 @@ class Reasons:
         return f"the devices it can use are in full use: {self._names(self._usable_JA[j])}"
 
     def _has_room_A(self, j: int) -> Bools:
-        """Types on which the job could get more: with free time or, if shares are whole devices, a free gang."""
+        """Types on which the job could get more: with free time or, if shares are whole devices, a free gang.
+
+        Of an elastic job that is one in its smallest size.
+        """
         if self.allocation.execution.backfill or self.allocation.execution.quota:
             return ~self.full_A
         free_A = self.snapshot.devices_A - self.in_use_A
-        return np.asarray(free_A >= self.snapshot.scale_factor_J[j] - NEAR)
+        table, least_A = self.snapshot.configurations, np.full(len(free_A), np.inf)
+        mine_C = table.configuration_M[(table.job_M == j) & self.snapshot.usable_C[table.configuration_M]]
+        np.minimum.at(least_A, table.accelerator_C[mine_C], table.devices_C[mine_C])
+        return np.asarray(free_A >= least_A - NEAR)
 
     @property
     def snapshot(self) -> Snapshot:

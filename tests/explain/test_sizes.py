@@ -5,6 +5,7 @@ import pytest
 
 from gavelx.cluster import Cluster
 from gavelx.elastic import Elastic
+from gavelx.execution import Execution
 from gavelx.explain.properties import NO_JOB, envy_JJ, equal_share_gain_J, worst_envy_J
 from gavelx.explain.reasons import WANTS_NO_MORE, Reasons
 from gavelx.explain.sizes import SizeShare, size_shares, why_no_larger
@@ -83,3 +84,14 @@ def test_an_elastic_job_envies_one_with_more_devices() -> None:
     fast_J = uneven.throughput_J
     assert envy_JJ(uneven)[0, 1] == pytest.approx(fast_J[1] / fast_J[0] - 1.0)
     assert envy_JJ(uneven)[1, 0] <= 0.0
+
+
+def test_devices_that_are_free_for_a_smaller_size_are_not_called_full() -> None:
+    """A job of eight devices, as submitted, beside six free ones; no idle device is filled."""
+    jobs = [Job(0, "net", 1000.0, 2), Job(1, "net", 1000.0, 8, elastic=Elastic("workers", 1, 8))]
+    snapshot = Snapshot.of(jobs, Cluster.of({"v100": 8}), TABLE, sizes=True).open("sizes")
+    table = snapshot.configurations
+    share_C = np.where((table.rows.job == 0) & (table.devices_C == 2), 1.0, 0.0)
+    few_C = np.where((table.rows.job == 1) & (table.devices_C == 1), 0.5, 0.0)
+    held = certified(snapshot, share_C + few_C, path="by hand", seconds=0.0, execution=Execution(backfill=False))
+    assert Reasons(held).limited_by(1) == f"v100 has free devices ({WANTS_NO_MORE})"
