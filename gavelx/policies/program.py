@@ -64,7 +64,9 @@ class Maximize(Policy):
         self.objective, self.constraints = objective, _listed(constraints, form)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        allocation, nowhere = solve(self.state(snapshot)), _nowhere(snapshot, not is_convex(self.objective))
+        allocation = solve(self.state(snapshot))
+        own = [term for _, term in _summands(self.objective, self.sign) if is_convex(term)]
+        nowhere = _nowhere(snapshot, left_out=all(isinstance(term, Worst) for term in own))
         return allocation.with_notes([nowhere]) if nowhere else allocation
 
     def state(self, snapshot: Snapshot) -> Statement | RatioStatement:
@@ -206,7 +208,7 @@ def _constrained(wrong: object) -> str:
     return "[Cost() <= 40]"
 
 
-def _nowhere(snapshot: Snapshot, left_out: bool) -> str:
+def _nowhere(snapshot: Snapshot, *, left_out: bool) -> str:
     """Which jobs can run nowhere, in words, and that they are ``left_out``; nothing if all can run."""
     match ids := [snapshot.jobs[j].id for j in np.flatnonzero(~snapshot.runs_J).tolist()]:
         case []:
