@@ -109,7 +109,7 @@ def teams(draw: st.DrawFn) -> tuple[Snapshot, dict[str, Owner], dict[str, Any]]:
     names = draw(st.lists(st.sampled_from(("a/x", "a/y", "b")), min_size=5, max_size=5))
     jobs = tuple(dataclasses.replace(job, owner=name) for job, name in zip(snapshot.jobs, names, strict=False))
     members: dict[str, list[tuple[float, int]]] = {name: [] for name in owners}
-    for j, job in enumerate(jobs):
+    for j, job in sorted(enumerate(jobs), key=lambda one: (one[1].arrival_s, one[1].id)):
         members[job.owner].append((job.weight, j))
 
     def node(name: str) -> tuple[float, dict[str, Any]]:
