@@ -4,7 +4,7 @@ This is the outermost package: it imports every other, and no other imports it. 
 commands and options without heavy imports, so that help and completion are quick; the other files do the work.
 
 Exit status: 0 success (also if the reader of stdout leaves early, as `head` does), 2 the user's mistake (one
-message, no traceback), 1 our own failure.
+message, no traceback), 1 our own failure, 130 Ctrl-C.
 """
 
 import atexit
@@ -23,7 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command. Raises :class:`SystemExit` with the exit status."""
     try:
         _run(arguments)
+    except KeyboardInterrupt:  # while the commands are being imported; typer ends a running one in the same way
+        sys.exit(130)
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # compiled modules make an ImportError of it
+            sys.exit(130)
         if is_traced(error):
             raise
         notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))

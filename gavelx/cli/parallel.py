@@ -12,9 +12,10 @@ import multiprocessing
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, NamedTuple, cast
@@ -149,13 +150,19 @@ class _Worker:
     pipe: Connection
 
     @staticmethod
-    def started(scenario: Scenario) -> "_Worker":
+    def started() -> "_Worker":
         context = multiprocessing.get_context("spawn")
         pipe, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, scenario))
-        process.start()
+        process = context.Process(target=_work, args=(theirs,))
+        with _held_back():
+            process.start()
         theirs.close()
         return _Worker(process, pipe)
+
+    def tell(self, message: Scenario | Run) -> None:
+        """Send a message; a process that has ended takes none, and :meth:`heard` says so."""
+        with suppress(OSError):
+            self.pipe.send(message)
 
     def heard(self) -> Report | None:
         """The next message of the worker; None if its process has ended."""
@@ -169,6 +176,20 @@ class _Worker:
         self.pipe.close()
 
 
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Ctrl-C waits until this is over; in a process that is started here, until it lets it in. Not on Windows."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # its start lets Ctrl-C in
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
 def _run_in_workers(
     runs: Sequence[Run],
     scenario: Scenario,
@@ -177,15 +198,17 @@ def _run_in_workers(
     end: Callable[[Run, Outcome | Summary], None],
 ) -> None:
     """Give runs to workers, and read their messages until all have ended."""
-    waiting, idle = deque(runs), [_Worker.started(scenario) for _ in range(workers)]
+    waiting, idle = deque(runs), list[_Worker]()
     busy: dict[object, tuple[_Worker, Run]] = {}
     try:
         while waiting or busy:
             while waiting and len(busy) < workers:
-                worker, question = idle.pop() if idle else _Worker.started(scenario), waiting.popleft()
+                if not idle:
+                    idle.append(_Worker.started())
+                    idle[-1].tell(scenario)
+                worker, question = idle.pop(), waiting.popleft()
                 busy[worker.pipe] = worker, question
-                with suppress(OSError):  # its process has ended, which is handled below
-                    worker.pipe.send(question)
+                worker.tell(question)
             for pipe in wait([worker.pipe for worker, _ in busy.values()]):
                 worker, run = busy[pipe]
                 report = worker.heard()
@@ -207,13 +230,17 @@ def _run_in_workers(
 # -- in a worker ----------------------------------------------------------------------------------------------
 
 
-def _work(pipe: Connection, scenario: Scenario) -> None:
-    """Run the policies that the parent sends, until it closes the pipe.
+def _work(pipe: Connection) -> None:
+    """Take a scenario, then run the policies that the parent sends, until it closes the pipe.
 
     Ctrl-C, which a terminal sends to every process, ends it at once without a message: the parent prints one.
+    While the process is being imported it would write a traceback, so it waits until here.
     """
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     with suppress(EOFError, OSError):
+        scenario: Scenario = pipe.recv()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if hasattr(signal, "pthread_sigmask"):
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         while True:
             run: Run = pipe.recv()
             outcome = _outcome(run, scenario, lambda _, *jobs: pipe.send(jobs))

@@ -170,6 +170,20 @@ def test_ctrl_c_is_quiet(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ImportError("initialization failed")])
+def test_ctrl_c_is_quiet_while_the_commands_are_imported(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise error from KeyboardInterrupt()
+
+    monkeypatch.setattr("gavelx.cli._run", interrupted)
+    try:
+        assert shell("policies") == (130, "", "")
+    except KeyboardInterrupt:  # which would end pytest
+        pytest.fail("the interrupt was let through")
+
+
 def test_a_stdout_that_takes_nothing_is_said(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: object) -> None:
         raise OSError(28, "No space left on device")

@@ -1,11 +1,13 @@
+import os
 import re
+import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gavelx.cli.failures import Failed
-from gavelx.cli.parallel import Outcome, run_policies
+from gavelx.cli.parallel import Outcome, _Worker, run_policies
 from gavelx.cli.scenario import RunOptions, load_scenario
 from gavelx.errors import GavelxError, PolicyError, ProgramError
 
@@ -130,3 +132,18 @@ def test_a_mistake_of_ours_is_placed_where_it_was_made(policies: str, workers: i
         assert isinstance(outcome, Failed)
         assert outcome.exit_code == 1
         assert re.match(r"a mistake of ours: AttributeError: .* \(workload\.py, line \d+\)", outcome.message)
+
+
+@pytest.mark.slow
+def test_a_worker_that_still_starts_ends_quietly_at_ctrl_c(capfd: pytest.CaptureFixture[str]) -> None:
+    """It wrote a traceback of its imports to the terminal."""
+    worker = _Worker.started()
+    try:
+        os.kill(worker.process.pid or 0, signal.SIGINT)
+        worker.tell(load_scenario(RunOptions("v100=2", jobs=3)))
+        assert worker.heard() is None
+        worker.process.join()
+        assert worker.process.exitcode == -signal.SIGINT
+        assert capfd.readouterr().err == ""
+    finally:
+        worker.stop()
