@@ -58,7 +58,7 @@ def run_bill(results: Sequence[str], typed: BillOptions, outputs: Outputs) -> No
     outputs.check(*results, *vars(typed).values())
     terms = Terms(typed.as_of, typed.kind.lower().replace("-", "_"), read_discounts(typed.discount))
     specs = split_specs(typed.prices)
-    _check_terms(terms, [spec for spec in specs if not _is_as_run(spec)])
+    _check_terms(terms, [spec for spec in specs if not _is_as_run(spec) and parts_of(spec)[0]])
     rates = read_rates(typed.currency)
     if len(rates) > 1:
         raise OptionError("a bill is in one currency", where="--currency", hint="--currency EUR=1.08")
@@ -96,7 +96,7 @@ def _check_terms(terms: Terms, tables: Sequence[str]) -> None:
     """Raise :class:`OptionError` if dates, kinds or discounts are given without a price table."""
     asked = {"--as-of": terms.as_of, "--kind": terms.kind != "on_demand", "--discount": terms.discounts}
     if not tables and (typed := [option for option, value in asked.items() if value]):
-        problem, expected = "the prices of the run cannot be changed", "a table to choose from in --prices"
+        problem, expected = "there is no table to choose prices from", "one in --prices, such as aws"
         raise OptionError(problem, where=" and ".join(typed), expected=expected)
     check_discounts(terms.discounts, tables)
 

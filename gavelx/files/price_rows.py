@@ -154,6 +154,8 @@ def read_rates(spec: str | None) -> dict[str, Decimal]:
             expected = "CURRENCY=US_DOLLARS_FOR_ONE between commas"
             problem = f"cannot read {shown(part)}"
             raise OptionError(problem, where="--currency", expected=expected, hint="--currency EUR=1.08")
+        if name.upper() == USD and usd != 1:
+            raise OptionError(f"{usd:g} US dollars for one", where="--currency", expected="another currency")
         if name.upper() in rates:
             raise OptionError(f"{name!r} is there twice", where="--currency", hint="--currency EUR=1.08")
         rates[name.upper()] = Decimal(text)

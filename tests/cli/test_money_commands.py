@@ -180,11 +180,12 @@ def test_results_of_before_have_no_prices_of_their_own(shell: Shell, runs: Path,
 @pytest.mark.parametrize(
     "options", [("--kind", "spot"), ("--as-of", "2023-09"), ("--discount", "aws=10%")], ids=lambda words: words[0]
 )
-def test_the_prices_of_a_run_have_no_date_no_kind_and_no_discount(
+def test_the_prices_of_a_run_or_a_list_have_no_date_no_kind_and_no_discount(
     shell: Shell, runs: Path, options: tuple[str, str]
 ) -> None:
-    ran = shell("bill", "--result", runs, "--prices", "as-run", *options)
-    assert ran.code == 2 and f"{options[0]}: the prices of the run cannot be changed" in ran.err
+    for prices in ("as-run", "v100=1,p100=1,k80=1", "as-run,v100=1,p100=1,k80=1"):
+        ran = shell("bill", "--result", runs, "--prices", prices, *options)
+        assert ran.code == 2 and f"{options[0]}: there is no table to choose prices from" in ran.err
     cloud = "gcp" if options[0] == "--kind" else "aws"
     assert shell("bill", "--result", runs, "--prices", f"as-run,{cloud}", *options).code == 0
 
@@ -220,6 +221,10 @@ def test_won_are_whole(shell: Shell, runs: Path) -> None:
         (("--prices", "aws", "--discount", "aws=1%,aws=2%"), "--discount: 'aws' is there twice"),
         (("--prices", "aws", "--currency", "EUR"), "--currency: cannot read 'EUR'"),
         (("--prices", "aws", "--currency", "EUR=0"), "--currency: cannot read 'EUR=0'"),
+        (
+            ("--prices", "aws", "--currency", "usd=2"),
+            "--currency: 2 US dollars for one; expected another currency",
+        ),
         (("--prices", "aws", "--currency", "EUR=1.1,GBP=1.3"), "--currency: a bill is in one currency"),
         (("--prices", "aws", "--pue", "0.5"), "--pue: a PUE of 0.5; expected 1 to 10"),
         (("--prices", "aws", "--draw", "busy=2"), "--draw: 'busy=2' cannot be used"),
