@@ -27,7 +27,7 @@ AND = "+"
 
 
 def run_measure(wanted: MeasureOptions, as_json: bool) -> None:
-    """Measure, print, write. The exit status is 2 if nothing could be measured."""
+    """Measure, write each speed once it is known, print. The exit status is 2 if nothing could be measured."""
     plan = _plan(wanted)
     devices = _devices(wanted.accelerator, max(plan.workers))
     how = How(
@@ -42,11 +42,13 @@ def run_measure(wanted: MeasureOptions, as_json: bool) -> None:
         ensure_writable(wanted.out)
         ensure_writable(pairs_path(wanted.out))
     before = load_throughputs(wanted.out) if wanted.out is not None and exists(wanted.out) else Throughputs({})
-    found = list(profiles(plan, how, _begins))
-    good = [each for each in found if isinstance(each, Profile)]
-    refused = [each for each in found if isinstance(each, Refused)]
-    if wanted.out is not None and good:
-        write_profiles(wanted.out, good)
+    good, refused = list[Profile](), list[Refused]()
+    for found in profiles(plan, how, _begins):
+        measured = [each for each in found if isinstance(each, Profile)]
+        if wanted.out is not None and measured:  # at once: a later run may fail, or be interrupted
+            write_profiles(wanted.out, measured)
+        good += measured
+        refused += [each for each in found if isinstance(each, Refused)]
     if as_json:
         rows = [row_of(profile) for profile in good]
         rejected = [way_of(each.way) | {"reason": each.reason} for each in refused]
@@ -73,14 +75,23 @@ def _plan(wanted: MeasureOptions) -> Plan:
             hint=f"--type A --beside B -- python a.py {AND} python b.py",
         )
     return Plan(
-        wanted.type,
+        _named(wanted.type, "--type"),
         commands[0],
         workers=_numbers(wanted.workers, "--workers"),
         batch_sizes=_numbers(wanted.batch_sizes, "--batch-sizes") if wanted.batch_sizes else (),
-        beside=tuple(Job(name, words) for name, words in zip(beside, commands[1:], strict=True)),
+        beside=tuple(
+            Job(_named(name, "--beside"), words) for name, words in zip(beside, commands[1:], strict=True)
+        ),
         repeat=wanted.repeat,
         source=wanted.source,
     )
+
+
+def _named(text: str, option: str) -> str:
+    """The name of a job type, as a table has it. Raises :class:`OptionError` for an empty one."""
+    if not (name := " ".join(text.split())):
+        raise OptionError("the job type has no name", where=option, expected="such as my-model-bs32")
+    return name
 
 
 def _split(words: Sequence[str]) -> list[tuple[str, ...]]:

@@ -67,8 +67,8 @@ class Refused(NamedTuple):
 
 def profiles(
     plan: Plan, how: How, begins: Callable[[Sequence[Job], int], None] = lambda _jobs, _n: None
-) -> Iterator[Profile | Refused]:
-    """Make the runs of the plan, one after the other; return the result of each way to run.
+) -> Iterator[list[Profile | Refused]]:
+    """Make the runs of the plan, one after the other; the result of each run, or of both jobs of a pair.
 
     ``begins`` is called before every run. Raises :class:`UserError` for a job that fails.
     """
@@ -79,7 +79,7 @@ def profiles(
             times.append(run(jobs, how))
             if any(ran.no_room for ran in times[-1]):
                 break
-        yield from conclude(jobs, times, how, plan.source)
+        yield conclude(jobs, times, how, plan.source)
 
 
 def conclude(

@@ -18,6 +18,8 @@ pace, path, steps = float(sys.argv[1]), os.environ["GAVELX_REPORT_FILE"], 0
 began_s = time.monotonic()
 if pace == 0:
     sys.exit("RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB")
+if pace == 21:
+    sys.exit("no data")
 while steps < float(os.environ["GAVELX_TOTAL_STEPS"]):
     time.sleep(1 / abs(pace) if pace > 0 or steps < 10 else 60)
     steps += 1
@@ -104,6 +106,13 @@ def test_a_job_without_room_cannot_run_there(shell: Shell) -> None:
 
 
 @pytest.mark.slow
+def test_speeds_measured_before_a_run_that_fails_are_kept(shell: Shell) -> None:
+    options = ("--batch-sizes", "20,21", "--out", "speeds.csv")
+    measure(shell, "mine", *options, "--", *job("{batch_size}"), says=r"mine \(batch size 21\): .*no data")
+    assert list(load_throughputs("speeds.csv").isolated) == [Setting("mine (batch size 20)", "cpu")]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "command", "said"),
     [
@@ -125,3 +134,12 @@ def test_what_goes_wrong_is_said(
     shell: Shell, options: tuple[object, ...], command: tuple[object, ...], said: str
 ) -> None:
     measure(shell, "mine", *options, "--", *command, says=said)
+
+
+@pytest.mark.parametrize("words", [("--type", " "), ("--type", "mine", "--beside", "")])
+def test_a_job_type_has_a_name(shell: Shell, words: tuple[str, ...]) -> None:
+    """A row without one made the whole table unreadable."""
+    ran = shell(
+        "throughputs", "measure", *words, *TYPES, "--", *job(20), *(["+", *job(20)] if len(words) > 2 else [])
+    )
+    assert ran.code == 2 and f"{words[-2]}: the job type has no name" in ran.err
