@@ -359,8 +359,9 @@ def worker(
 @trace_app.command("show", epilog="Example:  gavelx trace show trace.csv")
 def trace_show(
     file: Annotated[
-        str, typer.Argument(metavar="[FILE]", help="A CSV file, or a bundled trace's name. Default: list these.")
-    ] = "",
+        str | None,
+        typer.Argument(metavar="[FILE]", help="A CSV file, or a bundled trace's name. Default: list these."),
+    ] = None,
     json: o.JsonFlag = False,
 ) -> None:
     """Summarise a trace: its jobs, job types, scale factors and arrival times; or list the bundled traces."""

@@ -49,14 +49,16 @@ class ImportOptions:
 
 def run_import(file: str, typed: ImportOptions, out: str | None, as_json: bool) -> None:
     """Read a trace and write it as our CSV; the account of its rows goes to stderr, or into the JSON."""
-    for path in filter(None, (out, typed.table_out)):
-        ensure_writable(path, file, typed.table)
+    for path in (out, typed.table_out):
+        if path is not None:
+            ensure_writable(path, file, typed.table)
     if out is not None and typed.table_out is not None:
         written = {Path(typed.table_out).absolute(), pairs_path(typed.table_out).absolute()}
         if Path(out).absolute() in written:
             raise OptionError("is also --out", where="--table-out", expected="another file")
     throughputs = load_throughputs(typed.table)
-    speeds = GangSpeeds(throughputs, make_estimator(data_sheets=load_data_sheets())) if typed.table_out else None
+    estimated = typed.table_out is not None
+    speeds = GangSpeeds(throughputs, make_estimator(data_sheets=load_data_sheets())) if estimated else None
     with _rows_read() as watch:
         imported = import_trace(
             file,

@@ -113,8 +113,8 @@ def prices_refresh(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Newer lists of that format.")],
     typed: ImportOptions,
     table: Annotated[
-        str, typer.Option(metavar="FILE", help="The table to refresh. Default: the shipped one.")
-    ] = "",
+        str | None, typer.Option(metavar="FILE", help="The table to refresh. Default: the shipped one.")
+    ] = None,
     out: Annotated[str | None, typer.Option("--out", metavar="FILE", help="Write the new table here.")] = None,
     json: o.JsonFlag = False,
 ) -> None:
@@ -129,7 +129,9 @@ def prices_refresh(
 
 
 def prices_check(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A price table as prices import writes it.")] = "",
+    file: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="A price table as prices import writes it.")
+    ] = None,
     json: o.JsonFlag = False,
 ) -> None:
     """Look for errors and oddities in a price table. Default: the shipped one.

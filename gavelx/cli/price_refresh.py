@@ -20,7 +20,7 @@ DIGITS_MAX, LEAST = 8, 5e-4
 
 
 def run_refresh(
-    format: str, files: Sequence[str], typed: ImportOptions, *, table: str, out: str | None, as_json: bool
+    format: str, files: Sequence[str], typed: ImportOptions, *, table: str | None, out: str | None, as_json: bool
 ) -> None:
     """Print what newer lists change in a table, and write the new one."""
     if out is not None:
@@ -29,12 +29,12 @@ def run_refresh(
     imported = import_prices(format, files, given, skip_bad_rows=typed.skip_bad_rows)
     for line in account(imported):
         stderr().print(line, markup=False, soft_wrap=True)
-    changes, same, rows = refresh(tuple(table_rows(table)) if table else price_rows(), imported.rows)
+    changes, same, rows = refresh(price_rows() if table is None else tuple(table_rows(table)), imported.rows)
     if out is not None:
         write_atomically(out, price_csv(rows))
     counts = Counter(change.what for change in changes)
     if as_json:
-        told = {"table": table or "prices", "out": out, "rows": len(rows), "same": same}
+        told = {"table": "prices" if table is None else table, "out": out, "rows": len(rows), "same": same}
         print_json(told | {str(what): counts[what] for what in What} | {"changes": [*map(_as_json, changes)]})
         return
     if changes:

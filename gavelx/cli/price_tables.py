@@ -53,9 +53,9 @@ def account(imported: Imported) -> Iterator[str]:
         yield f"left out, {reason}: {count:,}"
 
 
-def run_check(file: str, as_json: bool) -> None:
+def run_check(file: str | None, as_json: bool) -> None:
     """Print every alarm about a price table; the exit status is 2 if there are errors."""
-    path = file or str(data_path("prices", "prices"))
+    path = str(data_path("prices", "prices")) if file is None else file
     checked = check_table(path)
     if as_json:
         print_json(

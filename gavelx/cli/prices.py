@@ -24,7 +24,7 @@ def prices_of(typed: RunOptions, cluster: Cluster) -> tuple[Prices, PriceChanges
     accelerators = cluster.accelerators
     spot = typed.spot_history
     strict = typed.prices is not None and spot is None
-    prices = load_prices(typed.prices or DEFAULT_PRICES, accelerators, strict=strict)
+    prices = load_prices(DEFAULT_PRICES if typed.prices is None else typed.prices, accelerators, strict=strict)
     if spot is None and typed.spot_availability is None and typed.spot_place is not None:
         raise OptionError(
             "there are no spot servers and no spot prices",

@@ -133,7 +133,7 @@ def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configur
             sleep_s=0.0,
         )
         if found is None or typed.prices is not None:
-            prices = load_all_prices(typed.prices or DEFAULT_PRICES)
+            prices = load_all_prices(DEFAULT_PRICES if typed.prices is None else typed.prices)
         else:
             prices = found.prices
         refine = typed.refine if typed.refine is not None else found is None or found.refine

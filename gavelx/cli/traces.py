@@ -45,9 +45,9 @@ def generate(
     hand_out(made, out, as_json)
 
 
-def show(file: str, as_json: bool) -> None:
+def show(file: str | None, as_json: bool) -> None:
     """Print a summary of a trace; without one, the names of those that gavelx ships."""
-    if not file:
+    if file is None:
         _list_shipped(as_json)
         return
     summary = summarise(read_trace(find_trace(file)))

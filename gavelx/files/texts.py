@@ -81,7 +81,7 @@ def shown(value: object, limit: int = 40) -> str:
 
 @contextmanager
 def _opened(path: str | Path) -> Iterator[BinaryIO]:
-    where = shown(str(path), 200) if "\0" in str(path) else str(path)[:200]
+    where = shown(str(path), 200) if "\0" in str(path) else str(path)[:200] or "''"
     try:
         with Path(path).open("rb") as file:
             yield file

@@ -199,3 +199,24 @@ def test_the_default_policies_are_there(shell: Shell) -> None:
 
     for text in split_policies(commands.DEFAULT_POLICIES):
         assert str(load_policy(text)) == text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("simulate", "--policy", "fifo", *SMALL, "--prices", ""),
+        ("trace", "show", ""),
+        ("trace", "import", "gavel_debug", "--table-out", ""),
+        ("prices", "check", ""),
+        ("prices", "refresh", "csv", "newer.csv", "--table", ""),
+    ],
+    ids=lambda words: " ".join(map(str, words[:2])),
+)
+def test_an_empty_name_is_no_default(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...]
+) -> None:
+    """It is a shell's variable that was never set, and the user means another file than ours."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "newer.csv").write_text("cloud,accelerator,price_usd_per_hour\naws,v100,3\n")
+    ran = shell(*words)
+    assert ran.code == 2 and ("is a folder" in ran.err or "without a name" in ran.err)
