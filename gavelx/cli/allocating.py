@@ -2,7 +2,7 @@
 # ruff: noqa: PLC0415  # tables and explanations take longer to import than most answers take
 
 from gavelx.asking import ask
-from gavelx.cli.output import Outputs, stdout, write_json
+from gavelx.cli.output import Outputs, prints_aside, stdout, write_json
 from gavelx.cli.snapshot_speeds import snapshot_with_estimates
 from gavelx.cli.stopping import stoppable
 from gavelx.files.snapshots import read_snapshot
@@ -25,9 +25,9 @@ def allocate(
 
     Speeds on accelerator types of which the snapshot has none are estimated, unless ``strict_speeds``.
     """
-    policy = load_policy(policy_text)
     outputs.check(snapshot_path)
-    with using(settings), stoppable(policy_text) as asked:
+    with prints_aside(), using(settings), stoppable(policy_text) as asked:
+        policy = load_policy(policy_text)
         snapshot = read_snapshot(snapshot_path, index)
         speeds: tuple[SpeedsOfType, ...] = ()
         if not strict_speeds:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from gavelx.cli.conditions import ROUND_S, within
 from gavelx.cli.estimated_speeds import check_names, check_types
-from gavelx.cli.output import print_json, stderr, stdout
+from gavelx.cli.output import print_json, prints_aside, stderr, stdout
 from gavelx.cli.solving import solver_settings
 from gavelx.cli.stopping import stoppable
 from gavelx.cli.tables import plain_table, policy_cell, print_speeds
@@ -58,7 +58,8 @@ class MixOptions:
 
 def mix(typed: MixOptions, *, as_json: bool) -> bool:
     """Find the mix and print it; return whether the simulator confirmed it."""
-    load_policy(typed.policy)
+    with prints_aside():
+        load_policy(typed.policy)
     settings = solver_settings("auto", typed.time_budget_s)
     throughputs = load_throughputs(typed.table)
     jobs = _read_jobs(typed, throughputs)
@@ -71,7 +72,7 @@ def mix(typed: MixOptions, *, as_json: bool) -> bool:
         check_names(jobs, offered, throughputs, str(find_trace(typed.trace)))
         throughputs = with_estimates(throughputs, jobs, offered)
     jobs = _checked(typed, jobs, throughputs, offered)
-    with using(settings), stoppable(typed.policy) as policy:
+    with prints_aside(), using(settings), stoppable(typed.policy) as policy:
         found = cheapest_mix(
             jobs,
             throughputs,

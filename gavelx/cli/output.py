@@ -3,6 +3,8 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,13 @@ def stderr() -> "Console":
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def prints_aside() -> Iterator[None]:
+    """Run a user's policy: what it prints goes to stderr, as stdout is for figures."""
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 def dumps(document: Any) -> str:

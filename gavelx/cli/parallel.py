@@ -11,6 +11,7 @@ intervals of its figures. Runs of one sample have the same speeds, so that polic
 import multiprocessing
 import os
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -236,6 +237,7 @@ def _work(pipe: Connection) -> None:
     Ctrl-C, which a terminal sends to every process, ends it at once without a message: the parent prints one.
     While the process is being imported it would write a traceback, so it waits until here.
     """
+    sys.stdout = sys.stderr  # what a user's policy prints
     with suppress(EOFError, OSError):
         scenario: Scenario = pipe.recv()
         signal.signal(signal.SIGINT, signal.SIG_DFL)

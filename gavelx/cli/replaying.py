@@ -4,7 +4,7 @@ import numpy as np
 
 from gavelx.cli.estimated_speeds import check_types
 from gavelx.cli.extras import service_installed
-from gavelx.cli.output import Outputs, stderr, stdout, write_json
+from gavelx.cli.output import Outputs, prints_aside, stderr, stdout, write_json
 from gavelx.cli.secrets import check_not_typed
 from gavelx.cli.tables import print_result, print_speeds
 from gavelx.cluster import Cluster
@@ -42,7 +42,8 @@ def run_replay(  # noqa: PLR0917
     check_not_typed("LOG", log)
     outputs = Outputs(json)
     outputs.check(log, prices)
-    chosen = load_policy(policy)
+    with prints_aside():
+        chosen = load_policy(policy)
     recorded, where = read_recorded(log), f"log {without_password(log)}"
     place = recorded.cluster if cluster is None else Cluster.parse(cluster, devices_per_server)
     if not place.servers:
@@ -65,7 +66,10 @@ def run_replay(  # noqa: PLR0917
     else:
         costs, changes = load_prices(prices, place.accelerators), ()
     lengths: Known = "believed" if recorded.untold else "told"
-    result = simulate(chosen, jobs, place, throughputs, costs, rules=rules, price_changes=changes, lengths=lengths)
+    with prints_aside():
+        result = simulate(
+            chosen, jobs, place, throughputs, costs, rules=rules, price_changes=changes, lengths=lengths
+        )
     really = _really(recorded)
     if outputs.json is not None:
         write_json(result.to_json() | {"recorded": really} | speeds_to_json(speeds), outputs.json)

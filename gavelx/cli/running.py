@@ -6,7 +6,7 @@ from typing import Any
 
 from gavelx.cli.budgeting import budgets_of, check_budgets, print_effect, within_budget
 from gavelx.cli.failures import Failed, print_traceback
-from gavelx.cli.output import Outputs, stderr, stdout, write_json
+from gavelx.cli.output import Outputs, prints_aside, stderr, stdout, write_json
 from gavelx.cli.parallel import Ended, Outcome, raise_failure, run_policies
 from gavelx.cli.progress import progress_bars
 from gavelx.cli.run_options import RunOptions
@@ -98,6 +98,7 @@ class Comparison:
         return {"runs": runs, "failed": [failure.to_json() for failure in self.failed]}
 
 
+@prints_aside()
 def _run(
     policies: Sequence[str], typed: RunOptions, workers: int | None, outputs: Outputs, ended: Ended
 ) -> tuple[list[Result], Scenario]:

@@ -1,6 +1,9 @@
+import json
 import os
 import re
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -147,3 +150,32 @@ def test_a_worker_that_still_starts_ends_quietly_at_ctrl_c(capfd: pytest.Capture
         assert capfd.readouterr().err == ""
     finally:
         worker.stop()
+
+
+LOUD = """
+print("loading")
+from gavelx.policies import Maximize, NormalizedThroughput, Policy, Worst, load_policy
+
+class Mine(Policy):
+    def allocate(self, snapshot):
+        print("asked")
+        return load_policy("fifo").allocate(snapshot)
+
+class Term(NormalizedThroughput):
+    def linear(self, view):
+        print("built")
+        return super().linear(view)
+
+mine, term = Mine(), Maximize(Worst(Term()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_a_policy_prints_is_not_among_the_figures(tmp_path: Path, workers: int) -> None:
+    (tmp_path / "loud.py").write_text(LOUD)
+    words = ["--policies", "loud:mine,loud:term", "--cluster", "v100=2", "--jobs", "2", "--json", "-"]
+    command = [sys.executable, "-m", "gavelx", "compare", *words, "--workers", str(workers)]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert len(json.loads(ran.stdout)["runs"]) == 2
+    assert {"loading", "asked", "built"} <= set(ran.stderr.split())

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import socket
 import struct
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -134,6 +135,7 @@ def _waited_s(pid: int) -> float:
 def _serve(pipe: Connection) -> None:
     """Answer until no more is asked."""
     Thread(target=_end_with_parent, daemon=True).start()
+    sys.stdout = sys.stderr  # what a user's policy prints
     with suppress(EOFError, OSError, KeyboardInterrupt):
         while True:
             question = pipe.recv()
