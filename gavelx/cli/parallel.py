@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -237,6 +238,7 @@ def _work(pipe: Connection) -> None:
     Ctrl-C, which a terminal sends to every process, ends it at once without a message: the parent prints one.
     While the process is being imported it would write a traceback, so it waits until here.
     """
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     sys.stdout = sys.stderr  # what a user's policy prints
     with suppress(EOFError, OSError):
         scenario: Scenario = pipe.recv()
@@ -251,3 +253,11 @@ def _work(pipe: Connection) -> None:
                     print_traceback(outcome.error)
                 outcome = replace(outcome, error=portable(outcome.error))
             pipe.send(outcome)
+
+
+def _end_with_parent() -> None:
+    """End when the command was killed: a run may take hours, and nothing waits for its result."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from gavelx.cli.failures import Failed
 from gavelx.cli.parallel import Outcome, _Worker, run_policies
 from gavelx.cli.scenario import RunOptions, load_scenario
 from gavelx.errors import GavelxError, PolicyError, ProgramError
+from tests.waiting import wait_until
 
 POLICIES = """
 import os
@@ -179,3 +181,43 @@ def test_what_a_policy_prints_is_not_among_the_figures(tmp_path: Path, workers: 
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert len(json.loads(ran.stdout)["runs"]) == 2
     assert {"loading", "asked", "built"} <= set(ran.stderr.split())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no word of other processes")
+def test_workers_end_with_the_command_that_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import os, time\nfrom gavelx.policies import Policy\n\n"
+        "class Slow(Policy):\n    def allocate(self, snapshot):\n"
+        "        open(f'asked-{os.getppid()}', 'w').close()\n        time.sleep(10000)\n\n"
+        "slow = Slow()\n"
+    )
+    words = [
+        "--policies",
+        "slow:slow,slow:slow",
+        "--cluster",
+        "v100=2",
+        "--jobs",
+        "2",
+        "--workers",
+        "2",
+        "--time-budget",
+        "10000",
+    ]
+    command = subprocess.Popen([sys.executable, "-m", "gavelx", "compare", *words], cwd=tmp_path)
+
+    def workers() -> list[int]:
+        return [int(path.name.removeprefix("asked-")) for path in tmp_path.glob("asked-*")]
+
+    try:
+        wait_until(lambda: len(workers()) == 2, "both policies are asked")
+    finally:
+        command.kill()
+        command.wait()
+    wait_until(lambda: not any(map(alive, workers())), "the workers are gone", workers)
+
+
+def alive(process: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
