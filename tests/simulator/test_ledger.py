@@ -301,3 +301,12 @@ def peak(start_s: np.ndarray, end_s: np.ndarray, amount: np.ndarray) -> int:
 
 def without_stopwatch(result: Result) -> dict[str, Any]:
     return {key: value for key, value in result.to_json().items() if not key.endswith("_seconds")}
+
+
+@pytest.mark.parametrize("steps_per_second", [1e6, 1e9, 1e15])
+def test_a_job_that_is_shorter_than_the_clock_can_tell_is_complete(steps_per_second: float) -> None:
+    """At 5,000,000 s the clock goes on by a nanosecond at least, in which such a job does thousands of steps."""
+    throughputs = Throughputs({Setting("a", "v100", 1): steps_per_second})
+    jobs = [Job(0, "a", 7.0, arrival_s=5e6 + 0.7), Job(1, "a", 0.01, arrival_s=5e6 + 0.7)]
+    result = simulate(load_policy("max_min_fairness"), jobs, Cluster.parse("v100=1"), throughputs)
+    assert result.summary()["jobs_completed"] == 2
