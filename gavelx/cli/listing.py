@@ -66,6 +66,9 @@ def list_throughputs(table_name: str, scale_factor: int | None, as_json: bool) -
     """Print steps/s of every job type, of one scale factor or all."""
     throughputs = load_throughputs(table_name)
     settings = [s for s in throughputs.isolated if scale_factor is None or s.scale_factor == scale_factor]
+    if not settings:
+        known = ", ".join(map(str, sorted({s.scale_factor for s in throughputs.isolated})))
+        raise OptionError(f"no row has {scale_factor}", where="--scale-factor", expected=f"one of {known}")
     if as_json:
         rows = [{**s._asdict(), "steps_per_second": throughputs.isolated[s]} for s in settings]
         print_json({"table": table_name, "rows": rows})

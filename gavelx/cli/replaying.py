@@ -8,7 +8,7 @@ from gavelx.cli.output import Outputs, prints_aside, stderr, stdout, write_json
 from gavelx.cli.secrets import check_not_typed
 from gavelx.cli.tables import print_result, print_speeds
 from gavelx.cluster import Cluster
-from gavelx.errors import WorkloadError
+from gavelx.errors import OptionError, WorkloadError
 from gavelx.estimated_speeds import with_estimates
 from gavelx.files.data_sheets import other_spellings
 from gavelx.files.price_tables import load_prices
@@ -40,6 +40,9 @@ def run_replay(  # noqa: PLR0917
     Speeds on other accelerator types than the recorded ones are estimated, unless ``strict_speeds``.
     """
     check_not_typed("LOG", log)
+    if cluster is None and devices_per_server != 4:
+        problem = "the servers are those of the log"
+        raise OptionError(problem, where="--devices-per-server", expected="--cluster with it")
     outputs = Outputs(json)
     outputs.check(log, prices)
     with prints_aside():

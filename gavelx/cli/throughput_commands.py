@@ -38,8 +38,12 @@ def throughputs_show(
     """
     from gavelx.cli.listing import list_throughputs
     from gavelx.cli.speeds import show_measured, show_type
+    from gavelx.errors import OptionError
 
     if address.scheduler is not None:
+        if scale_factor is not None or table != "simulation":
+            option = "--table" if scale_factor is None else "--scale-factor"
+            raise OptionError("it is of a table, and the speeds come from --scheduler", where=option)
         show_measured(Address(address.scheduler, address.token_file, address.ca), type, json)
     elif type is not None:
         show_type(table, type, scale_factor, json)

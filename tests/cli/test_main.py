@@ -1,5 +1,6 @@
 """Exit codes, messages, and what help does not load."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -220,3 +221,51 @@ def test_an_empty_name_is_no_default(
     (tmp_path / "newer.csv").write_text("cloud,accelerator,price_usd_per_hour\naws,v100,3\n")
     ran = shell(*words)
     assert ran.code == 2 and ("is a folder" in ran.err or "without a name" in ran.err)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("replay", "state", "--policy", "fifo", "--devices-per-server", 8),
+            "--devices-per-server: the servers are",
+        ),
+        (
+            ("throughputs", "show", "--scheduler", "127.0.0.1:1", "--table", "physical"),
+            "--table: it is of a table",
+        ),
+        (
+            ("throughputs", "show", "--scheduler", "127.0.0.1:1", "--scale-factor", 2),
+            "--scale-factor: it is of a table",
+        ),
+        (
+            ("throughputs", "show", "--scale-factor", 99),
+            "--scale-factor: no row has 99; expected one of 1, 2, 4, 8",
+        ),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(shell: Shell, words: tuple[object, ...], said: str) -> None:
+    ran = shell(*words)
+    assert ran.code == 2 and said in ran.err
+
+
+@pytest.mark.slow
+def test_a_plot_is_made_in_silence_where_home_cannot_be_written(tmp_path: Path) -> None:
+    """Matplotlib gave advice on its cache."""
+    (tmp_path / "file").touch()
+    command = [
+        sys.executable,
+        "-m",
+        "gavelx",
+        "simulate",
+        "--policy",
+        "fifo",
+        *map(str, SMALL),
+        "--png",
+        "plot.png",
+    ]
+    places = {"HOME": str(tmp_path / "file"), "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": "", "MPLCONFIGDIR": ""}
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | places, capture_output=True, text=True, check=True
+    )
+    assert ran.stderr == "" and (tmp_path / "plot.png").exists()
