@@ -38,9 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: Sequence[str] | None) -> None:
     """Run one command. Raises :class:`SystemExit`: with 0 if the reader of stdout leaves, as ``| head`` does."""
-    logging.getLogger("matplotlib").setLevel(
-        logging.ERROR
-    )  # it tells of its fonts, and of a HOME that is read-only
+    # it tells of its fonts, and of a HOME that is read-only
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     atexit.register(gc.freeze)  # Python looks for garbage as it ends: a sixth of the time of a short command
     with without_collection():
         from gavelx.cli.commands import app  # noqa: PLC0415  (`import gavelx.cli` itself stays free of typer)
