@@ -386,3 +386,21 @@ def test_a_told_speed_beside_estimated_ones_is_in_every_end_of_their_ranges(seed
         for one, other in ((ways.throughput_M, anew.throughput_M), (ways.upper_M, anew.upper_M)):
             np.testing.assert_array_equal(one, other)
         assert all(lower <= known.isolated[way] <= upper for way, (lower, upper) in known.ranges.items())
+
+
+def test_jobs_whose_users_say_speeds_come_after_jobs_of_which_nothing_is_said() -> None:
+    async def main() -> None:
+        desk = Untold()
+        await desk.begin()
+        told = Job(1, "train.py~2", 100.0, arrival_s=desk.now_s, owner="ben")
+        note = {"command": ["train.py"], "type": "train.py", "speeds": {"v100": 92.0}}
+        desk._apply([Entry(JobSubmitted(desk.now_s, told), note)])
+        for _ in range(3):
+            desk.now_s += 400.0
+            desk.wake()
+        assert desk.state.allocation is not None
+        lower = desk.state.allocation.snapshot.configurations.lower_M
+        assert lower is not None and 92.0 in lower.tolist(), "the policy knows the speed at both ends"
+        assert desk.again().speeds == desk.state.speeds
+
+    run(main())
