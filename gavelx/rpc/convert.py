@@ -26,6 +26,8 @@ WORKERS_MAX = 1024
 WORDS_MAX = 1000
 COMMAND_BYTES_MAX = 65536  # Linux starts nothing with a word of 131,072 or more
 STEPS_MAX = 1e15
+LEAST = 1e-9
+"""Of what users say of jobs: with a weight of 1e-50 no solver has an answer, for any job."""
 LEASES_MAX = 4096
 IDS_MAX = 10_000
 """Jobs that one call may ask about."""
@@ -80,10 +82,10 @@ def check_spec(spec: wire.JobSpec) -> None:
     for field in ("total_steps", "weight", "slo", "duration_s"):
         if getattr(spec, field) != 0.0:
             most = STEPS_MAX if field == "total_steps" else 1e12
-            _number(getattr(spec, field), field, above=0.0, most=most)
+            _number(getattr(spec, field), field, most)
     for accelerator, speed in spec.steps_per_s.items():
         name_of(accelerator, "an accelerator of steps_per_s")
-        _number(speed, f"steps_per_s of {accelerator}", above=0.0, most=1e12)
+        _number(speed, f"steps_per_s of {accelerator}", most=1e12)
     if spec.preemptible not in ("", *PREEMPTIBLE):
         raise UserError(f"preemptible is {spec.preemptible[:80]!r}", expected=", ".join(PREEMPTIBLE))
     if spec.elasticity:
@@ -93,9 +95,9 @@ def check_spec(spec: wire.JobSpec) -> None:
         raise UserError(f"request_id has {len(spec.request_id)} characters", expected="at most 128")
 
 
-def _number(value: float, field: str, *, above: float, most: float) -> None:
-    if not (math.isfinite(value) and above < value <= most):
-        raise UserError(f"{field} is {value}", expected=f"a number above {above:g}, at most {most:g}")
+def _number(value: float, field: str, most: float) -> None:
+    if not LEAST <= value <= most:
+        raise UserError(f"{field} is {value}", expected=f"a number from {LEAST:g} to {most:g}")
 
 
 def _check_command(command: Sequence[str], environment: Mapping[str, str]) -> None:

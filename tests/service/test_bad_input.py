@@ -25,6 +25,8 @@ BAD_SPECS = [
     ({"workers": 4_000_000_000}, "workers is 4000000000"),
     ({"total_steps": 1e16}, "total_steps is 1e+16"),
     ({"weight": -2.0}, "weight is -2"),
+    ({"weight": 1e-50}, "weight is 1e-50; expected a number from 1e-09 to 1e+12"),
+    ({"steps_per_s": {"v100": 1e-300}}, "steps_per_s of v100 is 1e-300"),
     ({"slo": math.nan}, "slo is nan"),
     ({"name": "../../etc/passwd"}, "name is '../../etc/passwd'"),
     ({"name": "a" * 65}, "name is"),
