@@ -30,12 +30,12 @@ def number(value: float | None) -> str:
 def dollars(value: float | None) -> str:
     """US dollars, with cents for small amounts; ``unknown`` for None or NaN.
 
-    >>> [dollars(v) for v in (3.14159, 12345.6, None, math.nan)]
-    ['$3.14', '$12,346', 'unknown', 'unknown']
+    >>> [dollars(v) for v in (3.14159, 12345.6, -1e-18, None, math.nan)]
+    ['$3.14', '$12,346', '$0.00', 'unknown', 'unknown']
     """
     if value is None or math.isnan(value):
         return UNKNOWN
-    return f"${value:,.2f}" if abs(value) < 999.995 else f"${value:,.0f}"
+    return f"${round(value, 2) + 0.0:,.2f}" if abs(value) < 999.995 else f"${value:,.0f}"  # no "$-0.00"
 
 
 def percent(share: float | None) -> str:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gavelx.configuration import ALONE
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.rpc.convert import check_ids
+from gavelx.rpc.convert import check_ids, safe_number
 from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.agents.session import AgentSession
 from gavelx.service.api.auth import Caller
@@ -138,7 +138,7 @@ def _job(state: State, here: AgentRegistry, job_id: int, now_s: float, asked: As
         message.devices, message.batch = len(run.lease.devices), run.lease.configuration.batch
         message.servers.extend(state.machines[part.server_id].name for part in run.parts)
         if (report := here.progress.get(run.lease.id)) is not None:
-            message.steps_done = max(message.steps_done, min(report.steps_done, job.total_steps))
+            message.steps_done = max(message.steps_done, min(safe_number(report.steps_done), job.total_steps))
     else:
         message.reason = asked.waiting.why(live, job_id)
     return message
