@@ -89,6 +89,8 @@ def run_submit(access: Access, wanted: JobOptions, as_json: bool) -> None:
             expected="--duration with it",
             hint=f"--slo {wanted.slo:g} --duration SECONDS",
         )
+    for word in (*wanted.command, *(wanted.env or ())):
+        _check_text(word)
     devices, elastic = job_sizes(wanted.workers, wanted.batch, wanted.parts, mixed=wanted.mixed)
     spec = wire.JobSpec(
         name=wanted.name,
@@ -116,6 +118,15 @@ def run_submit(access: Access, wanted: JobOptions, as_json: bool) -> None:
         print_json({"job_ids": list(reply.job_ids)})
     else:
         print(*reply.job_ids, sep="\n")
+
+
+def _check_text(word: str) -> None:
+    """Raises :class:`OptionError` for bytes that are no text, as in a file's name of another encoding."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(word).decode(errors="backslashreplace")
+        raise OptionError(f"'{shown}' is no UTF-8", where="submit", expected="text") from None
 
 
 def _pairs(texts: Sequence[str], option: str) -> list[tuple[str, str]]:

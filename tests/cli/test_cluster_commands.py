@@ -1,6 +1,7 @@
 """The commands of a running cluster, against a service in this process; and without its libraries."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -212,6 +213,12 @@ def test_options_that_would_count_for_nothing_are_refused(capsys: pytest.Capture
         capsys, "submit", "--weight", "0", "--", "true", code=2
     )
     assert "Try: --slo 2 --duration SECONDS" in said(capsys, "submit", "--slo", "2", "--", "true", code=2)
+
+
+def test_words_in_another_encoding_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    latin = os.fsdecode(b"tr\xe4in.py")
+    for words in (["--", "python", latin], ["--env", f"A={latin}", "--", "true"]):
+        assert r"tr\xe4in.py' is no UTF-8" in said(capsys, "submit", *words, code=2)
 
 
 def test_a_job_is_submitted_in_parts(service: Background, capsys: pytest.CaptureFixture[str]) -> None:
