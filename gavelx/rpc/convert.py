@@ -27,7 +27,7 @@ WORDS_MAX = 1000
 COMMAND_BYTES_MAX = 65536  # Linux starts nothing with a word of 131,072 or more
 STEPS_MAX = 1e15
 LEAST = 1e-9
-"""Of what users say of jobs: with a weight of 1e-50 no solver has an answer, for any job."""
+"""Of numbers that users and agents say: no solver computes with 1e-50, and nothing is divided by 1e-310."""
 LEASES_MAX = 4096
 IDS_MAX = 10_000
 """Jobs that one call may ask about."""
@@ -137,8 +137,8 @@ def note_of(spec: wire.JobSpec) -> dict[str, Any]:
 
 
 def safe_number(value: float, most: float = STEPS_MAX) -> float:
-    """A number from an agent, safe for arithmetic: one that is not finite, or is negative, counts as 0."""
-    return min(value, most) if math.isfinite(value) and value > 0 else 0.0
+    """A number from an agent, safe for arithmetic: one that is not finite, negative or next to 0 counts as 0."""
+    return min(value, most) if LEAST <= value < math.inf else 0.0
 
 
 def training_message(report: TrainingReport | None, bits: Reproducibility = NO_BITS_SAID) -> wire.Training:

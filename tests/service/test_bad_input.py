@@ -181,7 +181,7 @@ def test_an_agent_that_talks_nonsense_breaks_nothing(messages: list[wire.FromAge
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(math.nan, 0.0), (-1.0, 0.0), (math.inf, 0.0), (5.0, 5.0), (1e30, 1e15)],
+    [(math.nan, 0.0), (-1.0, 0.0), (math.inf, 0.0), (5.0, 5.0), (1e30, 1e15), (1e-310, 0.0)],
 )
 def test_numbers_of_agents_are_made_safe(value: float, expected: float) -> None:
     assert safe_number(value) == expected

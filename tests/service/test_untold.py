@@ -388,6 +388,17 @@ def test_a_told_speed_beside_estimated_ones_is_in_every_end_of_their_ranges(seed
         assert all(lower <= known.isolated[way] <= upper for way, (lower, upper) in known.ranges.items())
 
 
+def test_a_run_of_no_time_measures_nothing() -> None:
+    async def main() -> None:
+        desk = Untold()
+        await desk.begin()
+        desk.ends(1e-310, complete=True)
+        assert desk.again().jobs[0].ended == "complete", "the log takes it"
+        assert desk.speed() == 1.0
+
+    run(main())
+
+
 def test_jobs_whose_users_say_speeds_come_after_jobs_of_which_nothing_is_said() -> None:
     async def main() -> None:
         desk = Untold()
