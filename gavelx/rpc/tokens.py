@@ -50,8 +50,8 @@ def new_token(owner: str, role: str, days: float | None) -> tuple[str, Token]:
 def read_tokens(path: str | Path) -> dict[str, Token]:
     """Tokens by their hash. Raises :class:`InputFileError` naming the entry."""
     try:
-        entries = json.loads(Path(path).read_text(encoding="utf-8"))["tokens"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        entries = list(json.loads(Path(path).read_text(encoding="utf-8"))["tokens"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
         problem = f"cannot be read as tokens ({why})"
         raise InputFileError(problem, where=str(path), expected='{"tokens": [...]}', hint="gavelx token") from None
@@ -62,7 +62,8 @@ def _token(entry: object, n: int, path: str | Path) -> Token:
     try:
         assert isinstance(entry, dict)
         token = Token(**entry)
-        assert token.role in ROLES and len(bytes.fromhex(token.sha256)) == 32 and token.owner
+        assert token.role in ROLES and len(bytes.fromhex(token.sha256)) == 32
+        assert isinstance(token.owner, str) and token.owner
         assert token.expires is None or datetime.fromisoformat(token.expires).tzinfo is not None
     except (AssertionError, TypeError, ValueError):
         expected = "sha256, owner, role (user, operator, agent) and, if wanted, expires with a time zone"

@@ -216,6 +216,24 @@ def test_calls_are_limited_by_caller(tmp_path: Path) -> None:
     assert guard.enter(Context(texts["bob"])).owner == "bob"
 
 
+@pytest.mark.parametrize("text", ['{"tokens": 3}', "{", None])
+def test_a_file_that_holds_no_tokens_any_more_takes_none_back_and_is_said_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    class Context:
+        def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+            return (("authorization", f"Bearer {token}"),)
+
+    monkeypatch.setattr("gavelx.service.api.auth.LOOK_S", 0.0)
+    token, file = tokens_for(tmp_path, ada="user")["ada"], tmp_path / "tokens.json"
+    guard = Guard(str(file))
+    file.unlink() if text is None else file.write_text(text)
+    for _ in range(3):
+        assert guard.caller(Context()).owner == "ada"
+    (record,) = caplog.records
+    assert "tokens.json" in record.message and "stay good" in record.message
+
+
 @pytest.mark.parametrize(
     "entry",
     [
@@ -223,6 +241,7 @@ def test_calls_are_limited_by_caller(tmp_path: Path) -> None:
         '{"sha256": "00", "owner": "a", "role": "user"}',
         '{"sha256": "%s", "owner": "a", "role": "king"}' % ("0" * 64),
         '{"sha256": "%s", "owner": "a", "role": "user", "expires": "2030-01-01"}' % ("0" * 64),
+        '{"sha256": "%s", "owner": 5, "role": "user"}' % ("0" * 64),
         "7",
     ],
 )
@@ -231,9 +250,10 @@ def test_a_file_of_tokens_that_cannot_be_used_is_said_so(tmp_path: Path, entry: 
     file.write_text(f'{{"tokens": [{entry}]}}')
     with pytest.raises(InputFileError, match="token 0 cannot be used"):
         read_tokens(file)
-    file.write_text("[]")
-    with pytest.raises(InputFileError, match="cannot be read as tokens"):
-        read_tokens(file)
+    for text in ("[]", '{"tokens": 3}', "[" * 100_000):
+        file.write_text(text)
+        with pytest.raises(InputFileError, match="cannot be read as tokens"):
+            read_tokens(file)
     with pytest.raises(OptionError, match="no role is called 'king'"):
         new_token("ada", "king", None)
 

@@ -5,6 +5,7 @@ where a CA for agents is given, with a certificate of that name instead.
 """
 
 import ipaddress
+import logging
 import re
 import time
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from gavelx.errors import OptionError, UserError
 from gavelx.rpc.refused import RefusedError
 from gavelx.rpc.tokens import Role, Token, digest, read_tokens
 
+_log = logging.getLogger(__name__)
 LOOK_S = 2.0
 """How often the file of tokens is looked at, so that a token can be taken back while the service runs."""
 
@@ -47,6 +49,7 @@ class Guard:
     _tokens: dict[str, Token] = field(default_factory=dict)
     _seen: tuple[int, int] = (0, 0)
     _looked_s: float = float("-inf")
+    _problem: str = ""
     _left: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -114,9 +117,11 @@ class Guard:
         try:
             status = Path(self.tokens_file).stat()
             if (seen := (status.st_mtime_ns, status.st_size)) != self._seen:
-                self._tokens, self._seen = read_tokens(self.tokens_file), seen
-        except (OSError, UserError):
-            return
+                self._tokens, self._seen, self._problem = read_tokens(self.tokens_file), seen, ""
+        except (OSError, UserError) as error:
+            if (problem := str(error)) != self._problem:
+                self._problem = problem
+                _log.warning("%s; the tokens that were read before stay good", problem)
 
     def _count(self, owner: str) -> None:
         """A bucket of calls for each caller, which fills again as time goes by."""
