@@ -89,7 +89,9 @@ def check_spec(spec: wire.JobSpec) -> None:
     if spec.preemptible not in ("", *PREEMPTIBLE):
         raise UserError(f"preemptible is {spec.preemptible[:80]!r}", expected=", ".join(PREEMPTIBLE))
     if spec.elasticity:
-        Elastic.of(spec.elasticity[:200])
+        elastic = Elastic.of(spec.elasticity[:200])
+        if max(elastic.most, elastic.parts) > WORKERS_MAX:  # each is looked at whenever a policy is asked
+            raise UserError(f"elasticity is {elastic}", expected=f"at most {WORKERS_MAX} devices and parts")
     _check_command(spec.command, spec.environment)
     if len(spec.request_id) > 128:
         raise UserError(f"request_id has {len(spec.request_id)} characters", expected="at most 128")

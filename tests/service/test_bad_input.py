@@ -46,6 +46,8 @@ BAD_SPECS = [
     ({"environment": {"A": "\0"}}, "zero byte"),
     ({"environment": {"CUDA_VISIBLE_DEVICES": "0"}}, "'CUDA_VISIBLE_DEVICES'; expected another name"),
     ({"request_id": "x" * 200}, "request_id"),
+    ({"elasticity": "workers:1-65536"}, "elasticity is workers:1-65536; expected at most 1024 devices and parts"),
+    ({"elasticity": "workers:1-8/65536/mixed"}, "at most 1024 devices and parts"),
     ({"steps_per_s": {"v1": -1.0}}, "steps_per_s of v1"),
     ({"steps_per_s": {"../v1": 1.0}}, "accelerator"),
 ]
