@@ -1,6 +1,7 @@
 """Jobs of which the user says nothing: estimated, measured, believed; and the log says it all again."""
 
 import asyncio
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,17 @@ from gavelx.cluster import Server
 from gavelx.estimator.untold import Rate
 from gavelx.jobs import Job
 from gavelx.mechanism.events import JobSubmitted, WorkerJoined
+from gavelx.policies import load_policy
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import training_message
 from gavelx.service.agents.session import AgentSession, Stream
 from gavelx.service.api.explain import explained
 from gavelx.service.api.status import Asked, _job
+from gavelx.service.state.replay import read_recorded
 from gavelx.service.state.state import State
+from gavelx.service.store.log import Log
 from gavelx.service.store.records import Entry, entry_of, record_of
+from gavelx.simulator import simulate
 from gavelx.throughputs import Setting
 from gavelx.training_report import TrainingReport
 from gavelx.ways_to_run import ways_to_run
@@ -386,6 +391,25 @@ def test_a_told_speed_beside_estimated_ones_is_in_every_end_of_their_ranges(seed
         for one, other in ((ways.throughput_M, anew.throughput_M), (ways.upper_M, anew.upper_M)):
             np.testing.assert_array_equal(one, other)
         assert all(lower <= known.isolated[way] <= upper for way, (lower, upper) in known.ranges.items())
+
+
+def test_a_log_of_jobs_that_say_their_steps_and_no_speeds_can_be_replayed(tmp_path: Path) -> None:
+    async def main() -> None:
+        desk = Untold()
+        await desk.begin(total_steps=280.0)
+        for second in range(40):
+            desk.report(float(second), 7.0 * second)
+        desk.ends(40.0, steps_done=280.0, complete=True)
+        log = Log(str(tmp_path))
+        log.configure(json.loads(json.dumps(configuration().to_json())))
+        log.append([record_of(n, entry) for n, entry in enumerate(desk.log, 1)])
+        log.close()
+
+    run(main())
+    recorded = read_recorded(str(tmp_path))
+    assert not recorded.untold, "users said how long they are"
+    result = simulate(load_policy("fifo"), recorded.jobs, recorded.cluster, recorded.throughputs)
+    assert result.summary()["jct_mean_s"] == pytest.approx(40.0)
 
 
 def test_a_run_of_no_time_measures_nothing() -> None:

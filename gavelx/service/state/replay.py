@@ -76,8 +76,9 @@ def read_recorded(place: str) -> RecordedWorkload:  # noqa: PLR0912  # one branc
     tariffs = [configuration.prices, *(change.prices for change in repriced if change.time_s <= first_s)]
     kept = [job for job in jobs if job.id not in gone - completion_s.keys()]
     untold = any(not job.has_length for job in kept)
-    if untold:
-        kept, speeds = _with_lengths(place, kept, speeds)
+    told = {way.job_type for way in (*table.isolated, *speeds)}
+    if untold or any(job.job_type not in told for job in kept):
+        kept, speeds = _as_they_turned_out(place, kept, speeds)
     return RecordedWorkload(
         jobs=tuple(_again(job, first_s, checkpoints=job.id not in lost - saved) for job in kept),
         cluster=_cluster(list(servers.values())),
@@ -93,12 +94,12 @@ def read_recorded(place: str) -> RecordedWorkload:  # noqa: PLR0912  # one branc
     )
 
 
-def _with_lengths(
+def _as_they_turned_out(
     place: str, jobs: list[Job], speeds: dict[Setting, float]
 ) -> tuple[list[Job], dict[Setting, float]]:
-    """Jobs of unknown length, as long as they turned out to be; and their speeds, as known in the end.
+    """Jobs of unknown length, as long as they turned out to be, and speeds that nobody said, as known in the end.
 
-    Those that were never complete are left out.
+    Jobs of unknown length that were never complete are left out.
     """
     state, _ = read_history(place)
     kinds, best = state.untold.kinds, dict[tuple[str, int], float]()
