@@ -236,6 +236,28 @@ def test_a_database_that_lets_nobody_in_is_away(monkeypatch: pytest.MonkeyPatch)
             gives_up.cancel()
 
 
+def test_a_database_whose_tables_an_operator_has_locked_is_away(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psycopg
+
+    monkeypatch.setattr(places, "ANSWERS_S", 1)
+    with psycopg.connect(f"{postgres}/postgres", autocommit=True) as operator:
+        operator.execute("CREATE DATABASE locked")
+    log = Log(f"{postgres}/locked")
+    log.append(wakes(1, 10))
+    with psycopg.connect(f"{postgres}/locked") as operator:
+        operator.execute("LOCK TABLE events IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(LogUnavailableError, match="lock timeout"):
+            log.append(wakes(11, 5))
+        with pytest.raises(LogUnavailableError, match="lock timeout"):
+            log.settle()
+    assert not log.settle()
+    log.append(wakes(11, 5))
+    assert len(list(log.read())) == 15
+    log.close()
+
+
 def test_a_file_that_is_no_log_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("hello, I am a letter" * 100)
     with pytest.raises(LogError, match="not a database"):

@@ -24,7 +24,8 @@ LOCK, WAL, SHARED = ".lock", "-wal", "-shm"
 """What lies beside it: ours, and what SQLite has not yet put into the file."""
 BUSY_S = 5.0
 ANSWERS_S = 10
-"""A PostgreSQL server that takes longer to let us in, or to hear what we send, is away; the URL may say more."""
+"""A PostgreSQL server that takes longer to let us in, to hear what we send, or to let us have a table that an
+operator has locked is away; the URL may say more."""
 _PASSWORD = re.compile(r"(?<=://)([^:/@?]*):(.*)@")
 _PARAMETER = re.compile(r"([?&][^=&]*password[^=&]*=)([^&]*)", re.IGNORECASE)
 
@@ -50,7 +51,8 @@ class Place:
         """A way in. Raises :class:`OptionError` where its driver is not installed."""
         try:
             if self.file is None:
-                waits = {"connect_timeout": ANSWERS_S, "tcp_user_timeout": 1000 * ANSWERS_S}
+                waits: dict[str, Any] = {"connect_timeout": ANSWERS_S, "tcp_user_timeout": 1000 * ANSWERS_S}
+                waits["options"] = f"-c lock_timeout={ANSWERS_S}s"
                 waits = {name: time for name, time in waits.items() if name not in self.url.query}
                 return sa.create_engine(self.url, pool_pre_ping=True, connect_args=waits)
             engine = sa.create_engine(self.url, connect_args={"check_same_thread": False, "timeout": BUSY_S})
