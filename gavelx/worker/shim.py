@@ -37,6 +37,8 @@ LAUNCH, LEASE, REPORT, EXIT, SHIM = "launch.json", "lease.json", "report.json", 
 SIZES = "sizes.json"
 EXIT_BYTES = 4096
 """Bytes reserved for ``exit.json`` before the job starts, so that it can be written on a full disk."""
+SHIM_BYTES = 4096
+"""Bytes of ``shim.json``, for the same reason."""
 LOOK_S = 0.2
 """Seconds between reads of the lease file."""
 LATE_S = 0.1
@@ -93,6 +95,15 @@ def write_json(path: Path, value: Json, *, durable: bool = False, length: int = 
             file.flush()
             os.fsync(file.fileno())
     part.replace(path)
+
+
+def overwrite_json(path: Path, value: Json, length: int) -> None:
+    """Replace a file of this length; on a full disk, overwrite the blocks that it has."""
+    try:
+        write_json(path, value, length=length)
+    except OSError:
+        with contextlib.suppress(OSError), path.open("r+b", buffering=0) as file:
+            file.write(json.dumps(value).encode().ljust(length))
 
 
 def boot_id() -> str:
@@ -373,8 +384,8 @@ class Shim:
             return self._fail(
                 None, f"the job's folder {str(folder)!r} cannot be made: {error.strerror}", CANNOT_RUN
             )
+        write_json(self.folder / SHIM, self._said(), length=SHIM_BYTES)
         self._start_ranks(self.launch["processes"])
-        self._say_who_left()
         return None
 
     def _start_ranks(self, processes: list[Json]) -> None:
@@ -392,9 +403,10 @@ class Shim:
             known = {rank.rank for rank in self.ranks}
             self._start_ranks([process for process in sizes["joiners"] if process["rank"] not in known])
 
-    def _say_who_left(self) -> None:
+    def _said(self) -> Json:
+        """What the agent reads of us: who we are, and which ranks left the job."""
         left = [rank.rank for rank in self.ranks if rank.exit_code == LEFT]
-        write_json(self.folder / SHIM, {"pid": os.getpid(), "start_ticks": start_ticks(os.getpid()), "left": left})
+        return {"pid": os.getpid(), "start_ticks": start_ticks(os.getpid()), "left": left}
 
     def _start_rank(self, rank: int, environment: dict[str, str]) -> None:
         folder = Path(self.launch.get("run_in") or self.launch["job_folder"])
@@ -515,7 +527,7 @@ class Shim:
     def _ended(self, rank: Rank) -> None:
         rank.exit_code = os.waitstatus_to_exitcode(os.waitpid(rank.pid, 0)[1])
         if rank.exit_code == LEFT and self.launch.get("elastic"):
-            self._say_who_left()
+            overwrite_json(self.folder / SHIM, self._said(), SHIM_BYTES)
             return
         if rank.exit_code:
             self._read_lease()  # the job may have seen it before us, or we were stopped

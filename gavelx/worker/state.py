@@ -10,7 +10,6 @@ All of it is private (0700), and named by numbers only.
 
 import contextlib
 import fcntl
-import json
 import os
 import secrets
 import shutil
@@ -21,7 +20,18 @@ from typing import Any
 
 from gavelx.errors import OptionError
 from gavelx.worker.outcome import is_exit
-from gavelx.worker.shim import EXIT, LAUNCH, LEASE, REPORT, SHIM, SIZES, boot_id, read_json, write_json
+from gavelx.worker.shim import (
+    EXIT,
+    LAUNCH,
+    LEASE,
+    REPORT,
+    SHIM,
+    SIZES,
+    boot_id,
+    overwrite_json,
+    read_json,
+    write_json,
+)
 
 IDENTITY, LOCK = "identity.json", "lock"
 ENDED, ACKNOWLEDGED = "ended.json", "acknowledged.json"
@@ -71,12 +81,8 @@ class LeaseFolder:
         write_json(self.path / LAUNCH, launch, durable=True)
 
     def write_lease(self, lease: Json) -> None:
-        """Replace the lease; on a full disk, overwrite the blocks in place, so that jobs continue."""
-        try:
-            write_json(self.lease_file, lease, length=LEASE_BYTES)
-        except OSError:
-            with contextlib.suppress(OSError), self.lease_file.open("r+b", buffering=0) as file:
-                file.write(json.dumps(lease).encode().ljust(LEASE_BYTES))
+        """Replace the lease, also on a full disk, so that jobs continue."""
+        overwrite_json(self.lease_file, lease, LEASE_BYTES)
 
     def lease(self) -> Json | None:
         return read_json(self.lease_file)

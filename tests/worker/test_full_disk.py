@@ -1,6 +1,7 @@
 """A disk that is full: what runs goes on, what cannot be begun says so, and nothing is left unreported."""
 
 import asyncio
+import contextlib
 import json
 import subprocess
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from tests.worker.machines import Machine, kill_all, machine
 from tests.worker.scheduler import Scheduler
 from tests.worker.test_processes import FOREVER, SAVE_ON_TERM, printed
 
-DISK_BYTES = 1 << 20
+DISK_BYTES, BLOCK = 1 << 20, 4096
 
 
 @pytest.fixture
@@ -34,13 +35,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def fill(folder: Path) -> None:
+def fill(folder: Path, *, left: int = 0) -> None:
+    """Nothing is free but so many blocks."""
     with (folder / "ballast").open("ab", buffering=0) as file:
-        try:
-            while file.write(b"x" * 4096):
+        with contextlib.suppress(OSError):
+            while file.write(b"x" * BLOCK):
                 pass
-        except OSError:
-            return
+        file.truncate(file.tell() // BLOCK * BLOCK - left * BLOCK)
 
 
 def play(folder: Path, scene: object) -> None:
@@ -77,6 +78,19 @@ def test_output_that_finds_no_room_is_counted(small_disk: Path) -> None:
         exit = json.loads((m.lease(1) / "exit.json").read_text())
         assert exit["log_bytes"] == 4_000_000
         assert exit["log_bytes_dropped"] > 4_000_000 - DISK_BYTES
+
+    play(small_disk, scene)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 4])
+def test_a_launch_that_finds_too_little_room_is_no_fault_of_the_job_either(small_disk: Path, blocks: int) -> None:
+    async def scene(m: Machine) -> None:
+        (small_disk / "shared" / "jobs").mkdir(parents=True)
+        fill(small_disk, left=blocks)
+        m.scheduler.launch_python(1, "print(1)", saved_steps=5.0)
+        ended = await m.scheduler.end_of(1)
+        assert not ended.failed, ended.reason
+        assert ended.complete or "could not begin it" in ended.reason
 
     play(small_disk, scene)
 
