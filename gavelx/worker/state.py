@@ -177,11 +177,13 @@ class Folder:
         return LeaseFolder(self.leases / str(int(lease_id)))
 
     def all(self) -> Iterator[LeaseFolder]:
-        """Every lease on the disk, oldest first."""
-        ids = sorted(int(path.name) for path in self.leases.iterdir() if path.name.isdigit())
+        """Every lease on the disk, oldest first; none where a job has removed them all."""
+        found = self.leases.iterdir() if self.leases.exists() else ()
+        ids = sorted(int(path.name) for path in found if path.name.isdigit())
         yield from (self.lease(lease_id) for lease_id in ids)
 
     def create(self, lease_id: int) -> LeaseFolder:
+        self.leases.mkdir(mode=0o700, exist_ok=True)  # a job may have removed it
         folder = self.lease(lease_id)
         folder.path.mkdir(mode=0o700)
         return folder

@@ -148,6 +148,7 @@ KEEPER = "os.kill(os.getppid(), 9); time.sleep(60)"
         "report(10**400, 5)",
         "json.dump({'lease_id': []}, open(os.environ['GAVELX_REPORT_FILE'], 'w')); sys.exit(3)",
         "shutil.rmtree(lease)",
+        "shutil.rmtree(os.path.dirname(lease))",
         "shutil.rmtree(lease); time.sleep(60)",
         "signal.signal(signal.SIGTERM, signal.SIG_IGN); shutil.rmtree(lease); time.sleep(60)",
         "time.sleep(0.5); shutil.rmtree(lease)",
