@@ -2,6 +2,7 @@
 
 | the lease                                       | outcome                                                |
 |-------------------------------------------------|--------------------------------------------------------|
+| had no folder to run in, or lapsed before that  | stopped: it is not the job's fault                     |
 | could not be started, or a rank failed unasked  | failed                                                 |
 | said so in its report                           | complete                                               |
 | exited with 0, unasked, and reports nothing     | complete, with all of its steps, or as many as it      |
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gavelx.training_report import NO_BITS_SAID, Reproducibility, TrainingReport
-from gavelx.worker.shim import LEFT
+from gavelx.worker.shim import CANNOT_RUN, LEFT
 
 Json = dict[str, Any]
 STEPS_MAX = 1e15
@@ -122,10 +123,12 @@ def outcome(  # noqa: PLR0911  # one a row of the table
     saved = max(float(launch["saved_steps"]), said.saved_steps if said else 0.0)
     if said and said.complete:
         return Outcome(max(saved, said.steps_done), False, True, 0, "complete")
+    if never_began(exit, began=began):
+        why = "this server could not begin it" if exit is None else str(exit["failed"]["reason"])
+        return Outcome(saved, False, False, CANNOT_RUN, why)
     if exit is None:
         why = "its keeper was killed, its folder removed, or the machine restarted"
-        why = why if began else "this server could not begin it"
-        return Outcome(saved, began, False, -signal.SIGKILL, why)
+        return Outcome(saved, True, False, -signal.SIGKILL, why)
     elastic, codes = launch.get("elastic", False), [code for code in exit["exit_codes"].values() if code]
     if exit["failed"] is not None:
         code = int(exit["failed"]["exit_code"])
@@ -145,6 +148,11 @@ def outcome(  # noqa: PLR0911  # one a row of the table
         return Outcome(saved, True, False, code, why)
     steps = printed if launch["until_step"] is None else float(launch["until_step"])
     return Outcome(max(saved, steps), False, True, 0, "complete")
+
+
+def never_began(exit: Json | None, *, began: bool) -> bool:
+    """Whether no process of a lease was started, through no fault of its job."""
+    return not began and (exit is None or (exit["failed"] is not None and exit["failed"]["rank"] is None))
 
 
 def _why_failed(failed: Json, last_words: str) -> str:

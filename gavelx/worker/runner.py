@@ -23,7 +23,7 @@ from gavelx.rpc.convert import training_message
 from gavelx.worker.cgroups import writable_cgroup
 from gavelx.worker.devices import Devices
 from gavelx.worker.logs import segments_of
-from gavelx.worker.outcome import Outcome, Said, outcome
+from gavelx.worker.outcome import Outcome, Said, never_began, outcome
 from gavelx.worker.running import CannotRunError, job_in
 from gavelx.worker.running_job import Running
 from gavelx.worker.shim import boot_id, kill, kill_cgroup, marked, open_file, remove_cgroup, start_ticks
@@ -456,7 +456,7 @@ class ProcessRunner:
             return  # killed now; gone when we look again
         ended_s = min(exit["ended_s"], self.now_s()) if exit else self.now_s()
         began = running.began
-        if exit is None and not began:
+        if never_began(exit, began=began):
             self._ready_at_s = self.now_s() + PAUSE_S
         words, leaving = last_words(running.folder, exit), running.was_leaving(ended_s)
         report, printed = running.report(), running.printed.progress().steps

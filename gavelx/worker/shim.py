@@ -381,8 +381,10 @@ class Shim:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
+            by_job = isinstance(error, FileExistsError | NotADirectoryError)  # it put a file in its place
+            rank = int(self.launch["processes"][0]["rank"]) if by_job else None
             return self._fail(
-                None, f"the job's folder {str(folder)!r} cannot be made: {error.strerror}", CANNOT_RUN
+                rank, f"the job's folder {str(folder)!r} cannot be made: {error.strerror}", CANNOT_RUN
             )
         write_json(self.folder / SHIM, self._said(), length=SHIM_BYTES)
         self._start_ranks(self.launch["processes"])
@@ -537,6 +539,7 @@ class Shim:
             self._fail(rank.rank, "", rank.exit_code)
 
     def _fail(self, rank: int | None, reason: str, exit_code: int) -> None:
+        """Note the first failure; without a rank nothing was started, which is no fault of the job."""
         if self.failed is None:
             self.failed = {"rank": rank, "reason": reason, "exit_code": exit_code}
 

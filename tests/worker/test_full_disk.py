@@ -114,3 +114,29 @@ def test_a_launch_that_finds_no_room_is_no_fault_of_the_job(
         assert (await m.scheduler.end_of(2)).complete
 
     play(small_disk, scene)
+
+
+def test_a_shared_folder_that_takes_no_jobs_is_no_fault_of_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file server that is full, or away; what a job itself puts in place of its folder is."""
+    monkeypatch.setattr(runner, "PAUSE_S", 3600.0)
+
+    async def scene(m: Machine) -> None:
+        shared = m.runner.shared
+        m.runner.shared = Path("/proc/nowhere")
+        m.scheduler.launch_python(1, "print(1)", saved_steps=5.0)
+        ended = await m.scheduler.end_of(1)
+        assert (ended.failed, ended.complete, ended.steps_done) == (False, False, 5.0)
+        assert "'/proc/nowhere/jobs/101' cannot be made" in ended.reason
+        assert not m.runner.ready
+        m.runner.shared = shared
+        m.runner._ready_at_s -= runner.PAUSE_S
+        (shared / "jobs").mkdir(parents=True)
+        (shared / "jobs" / "102").write_text("I am no folder")
+        m.scheduler.launch_python(2, "print(2)")
+        ended = await m.scheduler.end_of(2)
+        assert ended.failed and "cannot be made: File exists" in ended.reason
+        assert m.runner.ready
+
+    play(tmp_path, scene)

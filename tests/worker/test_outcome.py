@@ -78,9 +78,11 @@ def test_a_job_that_leaves_as_its_lease_is_over_has_not_failed(report: dict[str,
     assert (result.failed, result.complete, result.steps_done) == (False, False, report["saved_steps"])
 
 
-def test_a_lease_that_never_began_is_no_failure_of_the_job() -> None:
-    result = outcome(LAUNCH, None, None, began=False)
+@pytest.mark.parametrize("exited", [None, exit(failed={"rank": None, "reason": "no room", "exit_code": 126})])
+def test_a_lease_that_never_began_is_no_failure_of_the_job(exited: dict[str, Any] | None) -> None:
+    result = outcome(LAUNCH, exited, None, began=False)
     assert (result.failed, result.complete, result.steps_done) == (False, False, 10.0)
+    assert outcome(LAUNCH, exited, None, began=True).failed
 
 
 @pytest.mark.parametrize("nonsense", ["a", None, -1, float("nan"), float("inf"), 1e300, 10**400, [], {}, "1"])
