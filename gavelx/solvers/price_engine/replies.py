@@ -356,7 +356,7 @@ def _each_chunk(work: Callable[[slice], T], G: int) -> list[T]:
 
     Every second chunk is for this thread: it is whose processor time is budgeted.
     """
-    results: list[Any] = list(slices(G))
+    results: list[Any] = list(slices(G)) or [slice(0, 0)]
     if len(results) == 1:
         return [work(results[0])]
     with ThreadPoolExecutor(1) as pool:

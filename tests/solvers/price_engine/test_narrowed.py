@@ -3,10 +3,16 @@
 import numpy as np
 import pytest
 
+from gavelx.asking import ask
+from gavelx.cluster import Cluster
+from gavelx.jobs import Job
+from gavelx.policies import load_policy
+from gavelx.snapshot import Snapshot
 from gavelx.solvers.price_engine.levels import gains, rows_of
 from gavelx.solvers.price_engine.narrowed import MANY, Box, Narrowed
 from gavelx.solvers.price_engine.prices import prove, widths
 from gavelx.solvers.price_engine.replies import Floats, LinearNeed, Rows, Sizes
+from gavelx.throughputs import Setting, Throughputs
 
 G = MANY + 500
 
@@ -54,6 +60,18 @@ def test_few_rows_and_two_sums_cost_what_all_rows_cost(seed: int, size: float, k
     for _ in range(10):
         price_A, level = inside(near.box, rng)
         assert near.excess(price_A, level) == pytest.approx(table.excess(price_A, level), rel=1e-11, abs=1e-11)
+
+
+@pytest.mark.parametrize("types", [1, 2])
+def test_thousands_of_different_jobs_that_all_run_on_one_type_only(types: int) -> None:
+    """No row is near a tie."""
+    names = ["v100", "k80"][:types]
+    speeds = {Setting(f"job {i}", names[i % types]): 1.0 + i / 100 for i in range(G)}
+    jobs = [Job(i, f"job {i}", 100.0) for i in range(G)]
+    snapshot = Snapshot.of(jobs, Cluster.of(dict.fromkeys(names, 4)), Throughputs(speeds))
+    allocation = ask(load_policy("max_min_fairness"), snapshot)
+    assert allocation.certificate.path.startswith("prices")
+    assert allocation.share_JA.sum(axis=1) == pytest.approx(4.0 * types / G, rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["plain", "floors", "constants", "sizes"])
