@@ -44,16 +44,16 @@ class Cursor:
 
 
 class LogStreams:
-    """Requests for output, by the number under which the agent answers them."""
+    """Requests for output, by the number under which the agent that was asked answers them."""
 
     def __init__(self, state: State, here: Mapping[int, AgentSession]) -> None:
         self._state, self._here = state, here
-        self._parts: dict[str, asyncio.Queue[wire.LogPart]] = {}
+        self._parts: dict[tuple[int, str], asyncio.Queue[wire.LogPart]] = {}  # by the server that was asked, too
         self._numbers = count(1)
 
-    def hear(self, part: wire.LogPart) -> None:
+    def hear(self, server_id: int, part: wire.LogPart) -> None:
         """Hand it to who asked. What an agent sends beyond the room there is, is counted and dropped."""
-        if (parts := self._parts.get(part.request_id)) is None:
+        if (parts := self._parts.get((server_id, part.request_id))) is None:
             return
         if parts.full():
             dropped = parts.get_nowait()
@@ -103,7 +103,7 @@ class LogStreams:
                 grpc.StatusCode.RESOURCE_EXHAUSTED, f"{READERS} readers of logs are here already; try again"
             )
         stream, request_id = session.stream, f"log-{next(self._numbers)}"
-        parts = self._parts[request_id] = asyncio.Queue(2 * ROOM)
+        parts = self._parts[server_id, request_id] = asyncio.Queue(2 * ROOM)
         ask = wire.SendLog(request_id=request_id, job_id=job_id, offset=offset, follow=follow, room=ROOM)
         stream.send(send_log=ask)
         taken = 0
@@ -126,7 +126,7 @@ class LogStreams:
                     stream.send(send_log=wire.SendLog(request_id=request_id, more=taken))
                     taken = 0
         finally:
-            del self._parts[request_id]
+            del self._parts[server_id, request_id]
             stream.send(send_log=wire.SendLog(request_id=request_id, end=True))
 
     def _is_elsewhere(self, job_id: int, server_id: int) -> bool:

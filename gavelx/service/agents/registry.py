@@ -249,7 +249,7 @@ class AgentRegistry:
                     reason = refused.reason or "refused"
                     self.completions.nothing(session.server_id, run, reason, failed=not expected)
             case "log_part":
-                self.log_streams.hear(message.log_part)
+                self.log_streams.hear(session.server_id, message.log_part)
 
     def tick(self) -> None:
         """Servers that left, or were silent for too long, are lost; asked now and then."""
