@@ -7,7 +7,10 @@ A token is 32 random bytes, so a plain SHA-256 of it is as hard to guess as itse
 
 import hashlib
 import json
+import os
 import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -74,7 +77,21 @@ def _token(entry: object, n: int, path: str | Path) -> Token:
 def add_token(path: str | Path, token: Token) -> None:
     """Add a token to the file, which other users cannot read; the file is made if there is none."""
     file = Path(path)
-    is_new = not file.exists()
-    tokens = [token] if is_new else [*read_tokens(file).values(), token]
-    text = json.dumps({"tokens": [asdict(each) for each in tokens]}, indent=1) + "\n"
-    write_atomically(file, text, private=is_new)
+    with _alone_in(file.parent):
+        is_new = not file.exists()
+        tokens = [token] if is_new else [*read_tokens(file).values(), token]
+        text = json.dumps({"tokens": [asdict(each) for each in tokens]}, indent=1) + "\n"
+        write_atomically(file, text, private=is_new)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """No other process adds a token to a file in this folder meanwhile, where the system has such locks."""
+    with ExitStack() as held:
+        with suppress(ImportError, OSError):
+            import fcntl  # noqa: PLC0415  (not on Windows)
+
+            descriptor = os.open(folder, os.O_RDONLY)
+            held.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield

@@ -1,6 +1,7 @@
 """Who gets in, who sees what; TLS, tokens, certificates of agents."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -265,3 +266,10 @@ def test_a_token_is_kept_as_its_hash(tmp_path: Path) -> None:
     assert not token.is_expired()
     assert Token(digest(text), "ada", "user", "2020-01-01T00:00:00+00:00").is_expired()
     assert text not in json.dumps((tmp_path / "t.json").read_text())
+
+
+def test_tokens_that_are_made_at_once_are_all_in_the_file(tmp_path: Path) -> None:
+    file, tokens = tmp_path / "t.json", [new_token(f"user-{n}", "user", None)[1] for n in range(16)]
+    with ThreadPoolExecutor(len(tokens)) as pool:
+        list(pool.map(lambda token: add_token(file, token), tokens))
+    assert set(read_tokens(file).values()) == set(tokens)
