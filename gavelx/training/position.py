@@ -93,6 +93,9 @@ def begin(loader: Iterable[Any], seen: int = 0, replay: bool = False) -> Iterato
         )
     if seen and not replay and _has_index(loader):
         return _begin_after(loader, seen)
+    if isinstance(loader, DataLoader) and loader._iterator is not None:
+        # its processes persist; a restart begins others, for whose seed torch takes one number
+        torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
     iterator = iter(loader)
     for _ in islice(iterator, seen):
         pass

@@ -26,14 +26,14 @@ N = 23
 class Noisy(Dataset[torch.Tensor]):
     """Augments with the global generators, as user scripts do."""
 
-    def __init__(self) -> None:
-        self.x = torch.randn(N, 4, generator=torch.Generator().manual_seed(1))
+    def __init__(self, noise: float = 0.1) -> None:
+        self.x, self.noise = torch.randn(N, 4, generator=torch.Generator().manual_seed(1)), noise
 
     def __len__(self) -> int:
         return N
 
     def __getitem__(self, i: int) -> torch.Tensor:
-        return self.x[i] + 0.1 * torch.randn(4) + 0.1 * random.random() + 0.1 * float(np.random.random())
+        return self.x[i] + self.noise * (torch.randn(4) + random.random() + float(np.random.random()))
 
 
 class Streamed(IterableDataset[torch.Tensor]):
@@ -53,14 +53,17 @@ class Plan:
     accumulate: int = 1
     replay: bool = False
     workers: int = 0
+    persistent: bool = False
+    drawn_by_dataset: bool = True
 
     def make_loader(self) -> DataLoader[torch.Tensor] | list[torch.Tensor]:
-        data, size = Noisy(), self.batch_size
+        data, size = Noisy(0.1 if self.drawn_by_dataset else 0.0), self.batch_size
+        processes = {"num_workers": self.workers, "persistent_workers": self.persistent}
         generator = torch.Generator().manual_seed(3)
         replaced = RandomSampler(data, replacement=True, num_samples=50, generator=generator)
         batches = BatchSampler(RandomSampler(data), size, drop_last=False)
         loaders: dict[str, Callable[[], DataLoader[torch.Tensor] | list[torch.Tensor]]] = {
-            "shuffled": lambda: DataLoader(data, size, shuffle=True, num_workers=self.workers),
+            "shuffled": lambda: DataLoader(data, size, shuffle=True, **processes),
             "generator": lambda: DataLoader(data, size, shuffle=True, drop_last=True, generator=generator),
             "replacement": lambda: DataLoader(data, size, sampler=replaced),
             "batches": lambda: DataLoader(data, batch_sampler=batches),

@@ -107,6 +107,12 @@ def test_loader_processes(tmp_path: Path) -> None:
     assert pieces(plan, tmp_path, [3, 5], []) == uninterrupted(plan)
 
 
+def test_loader_processes_that_persist(tmp_path: Path) -> None:
+    """A restart begins others, for whose seed torch takes one more number from the generator that shuffles."""
+    plan = Plan(total_steps=14, workers=2, persistent=True, drawn_by_dataset=False)  # epochs of five steps
+    assert pieces(plan, tmp_path, [7, 10], []) == uninterrupted(plan)
+
+
 def test_what_follows_an_epoch_is_run_once_for_each(tmp_path: Path) -> None:
     plan = Plan(total_steps=15, by_epoch=True)  # epochs of five steps
     outcome = pieces(plan, tmp_path, [5, 7, 10], [])
@@ -256,7 +262,11 @@ class Best:
 
 @pytest.mark.parametrize(
     ("score", "kind"),
-    [(np.float64(0.5), "numpy.float64"), (np.ones(2), "numpy.ndarray"), ((i for i in "x"), "generator")],
+    [
+        (np.float64(0.5), "numpy.float64"),
+        (np.ones(2), "numpy.ndarray"),
+        ((i for i in "x"), "generator"),
+    ],
 )
 def test_a_state_that_becomes_unreadable_later_leaves_the_checkpoints_before(
     tmp_path: Path, score: object, kind: str
