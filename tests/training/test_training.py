@@ -5,6 +5,7 @@ import json
 import math
 import signal
 import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,6 +112,29 @@ def test_loader_processes_that_persist(tmp_path: Path) -> None:
     """A restart begins others, for whose seed torch takes one more number from the generator that shuffles."""
     plan = Plan(total_steps=14, workers=2, persistent=True, drawn_by_dataset=False)  # epochs of five steps
     assert pieces(plan, tmp_path, [7, 10], []) == uninterrupted(plan)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("kind", [torch.optim.NAdam, torch.optim.ASGD])
+def test_optimizers_that_keep_other_dtypes_than_their_parameters(
+    tmp_path: Path, kind: Callable[[Iterator[nn.Parameter]], torch.optim.Optimizer], dtype: torch.dtype
+) -> None:
+    """torch rounds what they keep to the dtype of the parameter when it is loaded."""
+    states = []
+    for stops in ([], [3]):
+        folder = tmp_path / str(len(stops))
+        for total in [*stops, 9]:
+            torch.manual_seed(0)
+            model = nn.Linear(4, 2, dtype=dtype)
+            optimizer = kind(model.parameters())
+            with Training(model=model, optimizer=optimizer, total_steps=total, folder=folder) as training:
+                for _ in training.steps():
+                    optimizer.zero_grad()
+                    model(torch.randn(5, 4, dtype=dtype)).square().mean().backward()
+                    optimizer.step()
+                    training.done()
+        states.append((model.state_dict(), optimizer.state_dict()["state"]))
+    torch.testing.assert_close(states[0], states[1], rtol=0, atol=0)
 
 
 def test_what_follows_an_epoch_is_run_once_for_each(tmp_path: Path) -> None:
