@@ -201,8 +201,7 @@ def _load(path: Path, device: str = "cpu") -> dict[str, Any]:
 
 
 def _values(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
-    """What nested dicts, lists and tuples hold, themselves and keys included, and where."""
-    yield where, value
+    """What nested dicts, lists and tuples hold, keys included, then themselves, and where."""
     if isinstance(value, Mapping):
         for key, one in value.items():
             yield where, key
@@ -210,12 +209,13 @@ def _values(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
     elif isinstance(value, list | tuple):
         for number, one in enumerate(value):
             yield from _values(one, f"{where}[{number}]")
+    yield where, value
 
 
 def _unreadable(content: dict[str, Any]) -> CheckpointError | None:
     """The error about the first value that cannot be saved, or not read again; None if each one can alone."""
     for where, value in _values(content):
-        if isinstance(value, dict | list | tuple | torch.Tensor):
+        if type(value) in (dict, list, tuple) or isinstance(value, torch.Tensor):
             continue
         try:
             torch.save(value, file := io.BytesIO())

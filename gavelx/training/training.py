@@ -81,7 +81,7 @@ class Training:
         self.parts = {name: unwrapped(part) for name, part in parts.items()}
         for name, part in self.parts.items():
             objects.check(name, part)
-        _check_number("keep", keep, keep >= 1, "a whole number of at least 1")
+        _check_number("keep", keep, isinstance(keep, int) and keep >= 1, "a whole number of at least 1")
         _check_number("every_s", every_s, every_s >= 0, "seconds, 0 or more")
         launch = Launch.of(environment)
         launch.check(gang)

@@ -5,6 +5,7 @@ import json
 import math
 import signal
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -290,6 +291,7 @@ class Best:
         (np.float64(0.5), "numpy.float64"),
         (np.ones(2), "numpy.ndarray"),
         ((i for i in "x"), "generator"),
+        (defaultdict(list, a=[1]), "collections.defaultdict"),
     ],
 )
 def test_a_state_that_becomes_unreadable_later_leaves_the_checkpoints_before(
@@ -360,6 +362,7 @@ def test_misuse_of_the_class_is_explained(tmp_path: Path) -> None:
             next(loop(some_training(tmp_path, total_steps=1)))
     for options, said in (
         ({"keep": 0}, r"keep=\.\.\.\): 0 cannot be used"),
+        ({"keep": math.inf}, r"keep=\.\.\.\): inf cannot"),
         ({"keep": -1}, r"keep=\.\.\.\): -1 cannot"),
         ({"every_s": math.nan}, r"every_s=\.\.\.\): nan cannot"),
         ({"every_s": -1.0}, r"every_s=\.\.\.\): -1\.0 cannot"),
