@@ -55,7 +55,7 @@ class Ordered:
             for model in models
         ]
         self._parameters = [parameter for named in self._named for _, parameter in named]
-        self._buffers = Buffers([buffer for model in models for buffer in model.module.buffers()])
+        self._buffers = Buffers([model.module for model in models])
         self._buckets: list[layout.Buckets] = []  # of each model, once they are known
         self._vectors: list[Vectors] = []
         self._left: list[torch.Tensor | None] = []

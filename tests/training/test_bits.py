@@ -137,3 +137,35 @@ def test_two_threads_differ(alone: Callable[..., Reached], tmp_path: Path) -> No
 def test_lost_buffers_differ(alone: Callable[..., Reached]) -> None:
     with instead(Buffers, "leave", lambda *_: None):
         assert different(alone()) == {"model"}
+
+
+def test_buffers_in_the_place_of_others_are_those_of_part_0() -> None:
+    """As ``DistributedDataParallel`` has it: a model may make its buffers anew, others, or of another size."""
+
+    class Means(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(()))
+            self.register_buffer("last", torch.zeros(0))
+            self.register_buffer("cache", None)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.mean = 0.5 * self.mean + x.mean()
+            self.last = torch.cat([self.last, x])
+            self.cache = torch.ones(3)
+            return x - self.mean
+
+    model = Means()
+    buffers = Buffers([model])
+    for update in range(2):
+        buffers.begin(3)
+        seen = []
+        for part in range(3):
+            buffers.enter(part)
+            seen.append((model.mean.item(), len(model.last)))
+            model(torch.full((2,), part + 1.0))
+            buffers.leave(part)
+        buffers.end(1)
+        assert seen == [(update, 2 * update)] * 3
+        assert model.mean == 0.5 * update + 1
+        assert model.last.tolist() == [1.0] * (2 * update + 2)
