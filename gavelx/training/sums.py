@@ -55,6 +55,9 @@ class Ordered:
             for model in models
         ]
         self._parameters = [parameter for named in self._named for _, parameter in named]
+        self._trained = [
+            (*one, one[1].requires_grad) for model in models for one in model.module.named_parameters()
+        ]
         self._buffers = Buffers([model.module for model in models])
         self._buckets: list[layout.Buckets] = []  # of each model, once they are known
         self._vectors: list[Vectors] = []
@@ -71,6 +74,7 @@ class Ordered:
         self._vectors = []
 
     def begin(self, parts: int, samples: int) -> None:
+        self._check_trained()
         if self.order is None:
             self.order = self._agreement.from_first(self._chosen() if self._agreement.rank == 0 else None)
         self._vectors = self._vectors or list(self._laid_out())
@@ -136,6 +140,16 @@ class Ordered:
         found = [layout.rebuilt(own, order) for own, order in zip(models, self._arrived, strict=True)]
         self._buckets = self._agreement.from_first(found)
         self._vectors = []
+
+    def _check_trained(self) -> None:
+        for name, parameter, then in self._trained:
+            if parameter.requires_grad != then:
+                raise UserError(
+                    f"{name} {'is trained now, and was not' if not then else 'was trained'} when training began",
+                    where="Training",
+                    expected="in an elastic job the same parameters from begin to end",
+                    hint="a learning rate of 0 for those that are not trained yet, or no longer",
+                )
 
     def _check_all_there(self) -> None:
         missing = [name for named in self._named for name, parameter in named if parameter.grad is None]

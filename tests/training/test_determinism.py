@@ -126,6 +126,25 @@ def test_a_parameter_without_a_gradient_is_named(tmp_path: Path, gang: Gang) -> 
             training.backward(model.module["used"](inputs).sum())  # type: ignore[union-attr,operator]
 
 
+@pytest.mark.parametrize(("first", "then"), [(False, "is trained now, and was not"), (True, "was trained")])
+def test_parameters_that_are_trained_later_or_no_longer_are_refused(
+    tmp_path: Path, gang: Gang, first: bool, then: str
+) -> None:
+    """Their gradients would be those of this process alone."""
+    net = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.Linear(1, 1))
+    net[0].requires_grad_(first)
+    model = gang.parallel(net)
+    loader = DataLoader(TensorDataset(torch.ones(6, 1)), batch_size=2)
+    with (
+        pytest.raises(UserError, match=rf"0\.weight {then} when training began"),
+        Training(gang=gang, model=model, total_steps=2, folder=tmp_path) as training,
+    ):
+        for (inputs,) in training.batches(loader):
+            if training.backward(model(inputs).sum()):
+                net[0].requires_grad_(not first)
+                training.done()
+
+
 def test_a_model_that_the_gang_does_not_know_is_refused(gang: Gang) -> None:
     with pytest.raises(UserError, match=r"no model was given to the gang; expected model = gang\.parallel"):
         Training(gang=gang, model=torch.nn.Linear(1, 1), total_steps=1)
