@@ -304,6 +304,13 @@ class Training:
                 self._between_steps()
             if self.finished:
                 break
+        if self._at.seen == 0:
+            raise UserError(
+                "an epoch has no batches",
+                where="batches()",
+                expected="at least one",
+                hint=f"drop_last=False, as a step takes {elastic.updates.batch} of {len(loader.dataset)} samples",
+            )
         if whole:
             _check_progress(began_at, self.step, "epoch")
 

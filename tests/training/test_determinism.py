@@ -126,6 +126,16 @@ def test_a_parameter_without_a_gradient_is_named(tmp_path: Path, gang: Gang) -> 
             training.backward(model.module["used"](inputs).sum())  # type: ignore[union-attr,operator]
 
 
+def test_an_epoch_that_is_shorter_than_a_step_is_named(tmp_path: Path, gang: Gang) -> None:
+    model = gang.parallel(torch.nn.Linear(1, 1))
+    loader = DataLoader(TensorDataset(torch.ones(3, 1)), batch_size=2, drop_last=True)
+    with (
+        pytest.raises(UserError, match=r"no batches.*drop_last=False, as a step takes 6 of 3 samples"),
+        Training(gang=gang, model=model, total_steps=2, folder=tmp_path) as training,
+    ):
+        next(training.batches(loader))
+
+
 @pytest.mark.parametrize(("first", "then"), [(False, "is trained now, and was not"), (True, "was trained")])
 def test_parameters_that_are_trained_later_or_no_longer_are_refused(
     tmp_path: Path, gang: Gang, first: bool, then: str
