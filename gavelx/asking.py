@@ -6,9 +6,10 @@ check.
 """
 
 import math
-from collections.abc import Set
-from numbers import Real
-from typing import Protocol, get_args
+from collections.abc import Mapping, Set
+from dataclasses import fields
+from numbers import Integral, Real
+from typing import Any, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from gavelx.allocation import Allocation, Certificate, check_form, check_limits
 from gavelx.authors import blamed, is_ours, look_at_answer
 from gavelx.configurations import Configurations
 from gavelx.errors import PolicyError, SharesError
+from gavelx.execution import Execution
 from gavelx.memory import wrong as wrong_memory
 from gavelx.snapshot import Kind, Snapshot
 
@@ -134,24 +136,51 @@ def _check(allocation: object, snapshot: Snapshot, policy: Allocator, hint: str)
         check_limits(answered, check_form(answered, allocation.share_C))
     except SharesError as error:
         raise PolicyError(error.problem, where=where, expected=error.expected, hint=hint) from error
-    if wrong := _no_numbers(allocation):
-        raise PolicyError(wrong, where=where, expected="finite numbers, or None", hint=hint)
-    if (forgettable := wrong_memory(allocation.memory)) is not None:
-        seen, expected = forgettable
+    if (
+        wrong := _wrong_words(allocation) or _wrong_numbers(allocation) or wrong_memory(allocation.memory)
+    ) is not None:
+        seen, expected = wrong
         raise PolicyError(seen, where=where, expected=expected, hint=hint)
 
 
-def _no_numbers(allocation: Allocation) -> str:
-    """A message about a field beside the shares that should be a number and is not; empty if there is none."""
-    c, after_s = allocation.certificate, allocation.execution.refresh_s
+def _wrong_words(allocation: Allocation) -> tuple[str, str] | None:
+    """A field beside the shares that is of the wrong kind, and what was expected; None if there is none."""
+    notes, path, worth = allocation.notes, allocation.certificate.path, allocation.marginal_A
+    if not isinstance(notes, list | tuple) or not all(isinstance(note, str) for note in notes):
+        return f"its notes are {notes!r:.100}", "texts: allocation.with_notes(['...'])"
+    if not isinstance(path, str):
+        return f"the certificate says path {path!r:.100}", "a text"
+    if not isinstance(worth, Mapping) or not all(isinstance(name, str) for name in worth):
+        return f"one more device is worth {worth!r:.100}", "a number for each name of a type: {'v100': 1.5}"
+    return _wrong_execution(allocation.execution)
+
+
+def _wrong_execution(execution: object) -> tuple[str, str] | None:
+    """The same for its execution."""
+    if not isinstance(execution, Execution):
+        return f"its execution is a {type(execution).__name__}", "an Execution: allocation.with_execution(...)"
+    for field in fields(Execution):
+        if field.type is bool and not isinstance(value := getattr(execution, field.name), bool):
+            return f"{field.name} is {value!r:.100}", "True or False"
+    first_on: Any = execution.first_on
+    try:
+        fine = all(isinstance(job, Integral) and isinstance(name, str) for job, name in first_on)
+    except (TypeError, ValueError):
+        fine = False
+    return None if fine else (f"first_on is {first_on!r:.100}", "ids of jobs and names of types: ((3, 'v100'),)")
+
+
+def _wrong_numbers(allocation: Allocation) -> tuple[str, str] | None:
+    """A field beside the shares that should be a number and is not; None if there is none."""
+    c, after_s, expected = allocation.certificate, allocation.execution.refresh_s, "finite numbers, or None"
     if not all(value is None or _is_finite(value) for value in (c.objective, c.bound)):
-        return f"the certificate says objective {c.objective}, bound {c.bound}"
+        return f"the certificate says objective {c.objective}, bound {c.bound}", expected
     if not all(map(_is_finite, (c.violation, c.classes, c.seconds))):
-        return f"the certificate says violation {c.violation}, classes {c.classes}, seconds {c.seconds}"
+        return f"the certificate says violation {c.violation}, classes {c.classes}, seconds {c.seconds}", expected
     if after_s is not None and not (_is_finite(after_s) and after_s >= 0):
-        return f"refresh_s is {after_s!r}"
+        return f"refresh_s is {after_s!r}", expected
     wrong = {name: value for name, value in allocation.marginal_A.items() if not _is_finite(value)}
-    return f"one more device is worth {wrong}" if wrong else ""
+    return (f"one more device is worth {wrong}", expected) if wrong else None
 
 
 def _is_finite(value: object) -> bool:

@@ -1,6 +1,8 @@
 """Execution: how the mechanism carries out an allocation, beyond its shares."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,12 @@ class Execution:
     later_jobs_wait: bool = False
     refresh_s: float | None = None
     first_on: tuple[tuple[int, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        """A number or truth of numpy becomes a plain one, as the log writes them."""
+        for field in fields(self):
+            if isinstance(value := getattr(self, field.name), np.generic):
+                object.__setattr__(self, field.name, value.item())
 
 
 DEFAULT = Execution()

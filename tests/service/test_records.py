@@ -1,6 +1,7 @@
 """Every event there is goes to disk and comes back the same."""
 
 import dataclasses
+import json
 import math
 from typing import Any
 
@@ -201,6 +202,17 @@ def test_an_answer_of_the_second_version_is_read() -> None:
     assert allocation.execution == Execution(backfill=False, may_move=False, refresh_s=9.0)
     (how,) = allocation.promises().configurations.named(["fast"])
     assert how == Configuration((4,), "fast", 2, spread=True)
+
+
+def test_what_an_author_takes_from_numpy_goes_to_the_log() -> None:
+    """Such as ``backfill=(share_C > 0).all()``."""
+    snapshot = Snapshot.of(
+        [Job(4, "net", 9.0)], Cluster.of({"fast": 2}), Throughputs({Setting("net", "fast"): 1.0})
+    )
+    told = {"backfill": np.array([1.0]).all(), "quota": np.False_, "refresh_s": np.int64(60)}
+    allocation = load_policy("max_min_fairness").allocate(snapshot).with_execution(**told)
+    body = json.loads(json.dumps(answer_of(allocation).to_json()))
+    assert AllocationRecord.from_json(body).execution == Execution(backfill=True, quota=False, refresh_s=60)
 
 
 def test_every_event_of_the_mechanism_has_a_record() -> None:
