@@ -3,6 +3,7 @@
 Legend: N kinds of jobs, L job types.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -48,6 +49,8 @@ class Reads:
         if note["kind"] != KIND:
             raise ValueError(note["kind"])
         jobs, slot_s = int(note["jobs"]), float(note["slot_s"])
+        if not 0 < slot_s < math.inf:
+            raise ValueError(slot_s)
         return Reads(tuple(map(str, note["types"])), tuple(map(str, note["accelerators"])), jobs, slot_s)
 
     def window(self, moves: Moves, type_of_N: Sequence[str]) -> Window:

@@ -1,5 +1,6 @@
 """A policy that was learned: a small network says which steps are worth taking."""
 
+import math
 from pathlib import Path
 from time import perf_counter
 
@@ -41,7 +42,10 @@ class Learned(Policy):
 
     def __init__(self, weights: str | Path, slot_s: float | None = None) -> None:
         self.file, self.network = Path(weights), Network.load(weights)
-        self.slot_s = float(self.network.note.get("slot_s", SLOT_S)) if slot_s is None else slot_s
+        slot = self.network.note.get("slot_s", SLOT_S) if slot_s is None else slot_s
+        if not (isinstance(slot, int | float) and 0.0 < slot < math.inf):
+            raise UserError(f"slot_s is {slot!r}", where=str(weights), expected="seconds, more than 0")
+        self.slot_s = float(slot)
         if (wide := (len(self.network.mean_F), len(self.network.biases[-1]))) != (FEATURES, 1):
             problem = f"the network reads {wide[0]} numbers for each step, and says {wide[1]}"
             raise UserError(problem, where=str(weights), expected=f"{FEATURES} and 1, as this version has them")

@@ -89,6 +89,18 @@ def test_a_file_that_is_not_there_and_networks_that_do_not_fit(tmp_path: Path) -
         Learned(written(tmp_path, narrow))
 
 
+@pytest.mark.parametrize("slot_s", [0, -1.0, np.nan, np.inf, "long", None, [1]])
+def test_a_slot_that_is_no_length_of_time_is_refused(tmp_path: Path, slot_s: object) -> None:
+    noted = written(tmp_path, replace(network(), note={"slot_s": slot_s}))
+    with pytest.raises(UserError, match=r"slot_s is .*; expected seconds, more than 0"):
+        Learned(noted)
+    if slot_s is not None:
+        with pytest.raises(UserError, match="slot_s is"):
+            Learned(written(tmp_path, network()), slot_s=slot_s)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="no network of DL2"):
+        Dl2(written(tmp_path, replace(network(), note=READS.note | {"slot_s": slot_s})))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "bad",
