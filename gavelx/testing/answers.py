@@ -172,17 +172,37 @@ class Answers(Checks):
                     hint = "give gangs shares as other jobs, or gangs = False in the test class"
                     self.fail("gangs are served beside other jobs", seen, snapshot, hint)
 
+    def test_many_jobs_are_served(self) -> None:
+        """Each of a hundred jobs gets time where there are cheap devices for twice as many."""
+        jobs = [Job(j, f"kind {j % 3}", 1000.0, arrival_s=60.0 * j) for j in range(100)]
+        speeds = np.array([[(2.0, 1.0, 4.0)[j % 3]] for j in range(100)])
+        snapshot = snapshot_of(jobs, Cluster.of({"v100": 200}), speeds)
+        snapshot = snapshot.replace(usd_per_hour_A=np.array([0.01]))
+        with suppress(RefusedError):
+            answer = self.ask(snapshot)
+            time_J = plain.use(answer.snapshot.configurations, answer.share_C).time_J
+            if not (time_J > 0).all():
+                seen = f"job {jobs[int(time_J.argmin())].id} of 100 gets no time, and devices idle"
+                self.fail("many jobs are served", seen, snapshot, "shares for every job while there is room")
+
     def test_types_without_devices(self) -> None:
-        """A type may be known and have no device at this instant."""
-        self._check_case([[9.0, 1.0], [9.0, 0.0]], {"v100": 0, "k80": 3})
+        """A type may be known and have no device at this instant, and then no price either, or be free."""
+        for usd in (3.0, 0.0, NAN):
+            prices_A = np.array([usd, 0.5])
+            self._check_case([[9.0, 1.0], [9.0, 0.0]], {"v100": 0, "k80": 3}, usd_per_hour_A=prices_A)
+
+    def test_a_job_that_is_as_good_as_done(self) -> None:
+        """Rounding has left a trace of its steps."""
+        self._check_case([[2.0, 1.0], [1.0, 3.0], [4.0, 1.0]], steps_left_J=np.array([500.0, 1e-12, 20.0]))
 
     def _check_case(
         self,
         speeds: list[list[float]],
         devices: dict[str, int] | None = None,
         scale_factors: list[int] | None = None,
+        **fields: Any,
     ) -> None:
-        """Every check of one answer, on one snapshot."""
+        """Every check of one answer, on one snapshot; ``fields`` of it are others than usual."""
         scales = (scale_factors if self.gangs else None) or [1] * len(speeds)
         jobs = [
             Job(j, f"kind {row}", 1000.0, scale_factor=s)
@@ -190,7 +210,7 @@ class Answers(Checks):
         ]
         cluster = Cluster.of(devices or {"v100": 2, "k80": 4})
         T_JA = np.array(speeds, dtype=float).reshape(len(jobs), len(cluster.accelerators))
-        snapshot = snapshot_of(jobs, cluster, T_JA)
+        snapshot = snapshot_of(jobs, cluster, T_JA).replace(**fields)
         with suppress(RefusedError):
             self._check_json(self.ask(snapshot), snapshot)
             self.check_feasible(snapshot)

@@ -64,13 +64,25 @@ def renamed(snapshot: Snapshot, names: Sequence[str]) -> Snapshot:
     return snapshot.replace(cluster=Cluster(servers, tuple(names)))
 
 
-def with_job_types_called_otherwise(snapshot: Snapshot) -> Snapshot:
-    """The same instant with other names for the types of jobs, in the same order, of other lengths."""
-    names = sorted({job.job_type for job in snapshot.jobs})
+def with_job_types_called_otherwise(snapshot: Snapshot, *, backwards: bool = False) -> Snapshot:
+    """The same instant with other names for the types of jobs, of other lengths, in the same order or the
+    reverse."""
+    names = sorted({job.job_type for job in snapshot.jobs}, reverse=backwards)
     new = {name: f"{n:03}" + "x" * (7 * n % 11) for n, name in enumerate(names)}
     return snapshot.replace(
         jobs=tuple(dataclasses.replace(job, job_type=new[job.job_type]) for job in snapshot.jobs)
     )
+
+
+def with_owners_called_otherwise(snapshot: Snapshot) -> Snapshot:
+    """The same instant with other names for owners and their teams, in the same order, of other lengths."""
+    names = sorted({name for job in snapshot.jobs for name in job.owner.split("/") if name})
+    new = {"": ""} | {name: f"{n:03}" + "y" * (5 * n % 7) for n, name in enumerate(names)}
+    jobs = (
+        dataclasses.replace(job, owner="/".join(new[name] for name in job.owner.split("/")))
+        for job in snapshot.jobs
+    )
+    return snapshot.replace(jobs=tuple(jobs))
 
 
 def in_other_steps(snapshot: Snapshot, factor: float) -> Snapshot:

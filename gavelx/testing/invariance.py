@@ -7,6 +7,7 @@ objective, throughputs are compared unless the policy says that they are not uni
 Legend: J jobs, A accelerator types, C configurations.
 """
 
+from contextlib import suppress
 from random import Random
 
 from hypothesis import strategies as st
@@ -15,10 +16,10 @@ from gavelx.allocation import Allocation
 from gavelx.snapshot import Snapshot
 from gavelx.testing import changes, plain
 from gavelx.testing.checks import Checks, RefusedError, only_if, program_of
-from gavelx.testing.snapshots import CONTESTED
+from gavelx.testing.snapshots import CONTESTED, of_size
 
-FACTOR = 7.3
-"""Factor between two units; not a power of two, so that rounding differs."""
+FACTORS = 7.3e-4, 7.3e4
+"""Between two units: steps of an hour, and of a microsecond. No powers of two, so that rounding differs."""
 LATER_S = 86_400.0 + 3_600.0 + 60.0 + 1.0
 
 
@@ -42,21 +43,36 @@ class Invariance(Checks):
         def check(snapshot: Snapshot) -> None:
             A, rule = len(snapshot.accelerators), "the names of accelerator types do not matter"
             other = changes.renamed(snapshot, [f"type {a} of another name" for a in range(A)][::-1])
-            one, two = self._both(snapshot, other, rule)
-            if one.share_C.tobytes() != two.share_C.tobytes():
-                seen = f"the shares were {one.share_C.tolist()}, and with other names {two.share_C.tolist()}"
-                self.fail(rule, seen, snapshot, "go by throughput, devices and price")
+            self._check_same_shares(snapshot, other, rule, "go by throughput, devices and price")
 
     def test_the_names_of_job_types_do_not_matter(self) -> None:
-        """With other names for the types of jobs, which sort as before, the shares are exactly the same."""
+        """With other names for the types of jobs, which sort as before, the shares are exactly the same. Where all
+        jobs differ, these may sort the other way round as well.
+        """
+        rule, hint = (
+            "the names of job types do not matter",
+            "go by throughput, age and weight; a name may only break a tie",
+        )
 
         @self.for_all(self.snapshots(**CONTESTED))
         def check(snapshot: Snapshot) -> None:
-            rule = "the names of job types do not matter"
-            one, two = self._both(snapshot, changes.with_job_types_called_otherwise(snapshot), rule)
-            if one.share_C.tobytes() != two.share_C.tobytes():
-                seen = f"the shares were {one.share_C.tolist()}, and with other names {two.share_C.tolist()}"
-                self.fail(rule, seen, snapshot, "go by throughput, age and weight; a name may only break a tie")
+            self._check_same_shares(snapshot, changes.with_job_types_called_otherwise(snapshot), rule, hint)
+
+        snapshot = of_size(6, widest=2 if self.gangs else 1)
+        with suppress(RefusedError):
+            other = changes.with_job_types_called_otherwise(snapshot, backwards=True)
+            self._check_same(snapshot, other, rule, hint)
+
+    def test_the_names_of_owners_do_not_matter(self) -> None:
+        """With other names for owners, which sort as before, the shares are exactly the same."""
+
+        @self.for_all(self.snapshots(**CONTESTED))
+        def check(snapshot: Snapshot) -> None:
+            rule, hint = (
+                "the names of owners do not matter",
+                "sorted(...) in place of a set; or None in the test class, if it names owners",
+            )
+            self._check_same_shares(snapshot, changes.with_owners_called_otherwise(snapshot), rule, hint)
 
     @only_if(lambda test: "steps" not in test.amounts)
     def test_the_unit_of_steps_does_not_matter(self) -> None:
@@ -65,7 +81,8 @@ class Invariance(Checks):
         @self.for_all(self.snapshots())
         def check(snapshot: Snapshot) -> None:
             rule, hint = "the unit of steps does not matter", 'amounts = ("steps",) if the policy states steps'
-            self._check_same(snapshot, changes.in_other_steps(snapshot, FACTOR), rule, hint, same_units=False)
+            for factor in FACTORS:
+                self._check_same(snapshot, changes.in_other_steps(snapshot, factor), rule, hint, same_units=False)
 
     @only_if(lambda test: "usd" not in test.amounts)
     def test_the_currency_does_not_matter(self) -> None:
@@ -74,7 +91,8 @@ class Invariance(Checks):
         @self.for_all(self.snapshots())
         def check(snapshot: Snapshot) -> None:
             rule, hint = "the currency does not matter", 'amounts = ("usd",) if the policy states a budget'
-            self._check_same(snapshot, changes.in_other_money(snapshot, FACTOR), rule, hint, same_units=False)
+            for factor in FACTORS:
+                self._check_same(snapshot, changes.in_other_money(snapshot, factor), rule, hint, same_units=False)
 
     @only_if(lambda test: not test.by_the_clock)
     def test_the_time_of_day_does_not_matter(self) -> None:
@@ -113,6 +131,13 @@ class Invariance(Checks):
             return one, self.ask(other)
         except RefusedError as refused:
             self.fail(rule, f"the other way it refused: {refused.__cause__}", snapshot)
+
+    def _check_same_shares(self, snapshot: Snapshot, other: Snapshot, rule: str, hint: str) -> None:
+        """Check that both get the same shares, to the last bit."""
+        one, two = self._both(snapshot, other, rule)
+        if one.share_C.tobytes() != two.share_C.tobytes():
+            seen = f"the shares were {one.share_C.tolist()}, and with other names {two.share_C.tolist()}"
+            self.fail(rule, seen, snapshot, hint)
 
     def _check_same(
         self, snapshot: Snapshot, other: Snapshot, rule: str, hint: str, same_units: bool = True

@@ -35,6 +35,7 @@ SAID: dict[str, dict[str, Any]] = {
         "test_the_names_of_types_do_not_matter": None,
     },
     "random": {"by_the_clock": True},
+    "serial_fifo": {"test_many_jobs_are_served": None},  # one after the other
     "strategy_proof": {"tolerance": 1e-4, "patience": 1000.0, "examples": 6},  # one program for each job
 }
 """What a test class says about its policy, beyond ``unique = True``; a modified policy is like its inner one."""
@@ -81,6 +82,8 @@ def conformance_of(text: str) -> type[PolicyConformance]:
         said |= {"examples": 1, "patience": 1000.0, "test_a_heavier_job_is_never_worse_off": None}
     if "guarded" in text:  # between two answers weights decide, and neither of these two looks at them
         said |= {"test_weights_count": None}
+    if "a=2" in text:  # it names an owner
+        said |= {"test_the_names_of_owners_do_not_matter": None}
     if "partitioned" in text:  # jobs are dealt out by their kinds, priorities and numbers
         said |= {"unique": False, "test_the_order_of_jobs_does_not_matter": None}
         said |= {

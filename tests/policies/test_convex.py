@@ -105,7 +105,7 @@ class TestRoots(PolicyConformance):
 
     policy = Maximize(Roots())
     unique = True
-    tolerance = 1e-4
+    tolerance = 1e-3  # of what a conic solver tells apart where speeds are 10,000 times as large
     examples = 5
     test_weights_count = None  # its sum has none
 

@@ -309,6 +309,70 @@ class SmallFirst(Policy):
         return handed_out(snapshot, snapshot.steps_left_J >= 1000.0)
 
 
+class Alphabetical(Policy):
+    """Jobs of the types that come first in the alphabet come first."""
+
+    ignores = ("weights",)
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        names = sorted({job.job_type for job in snapshot.jobs})
+        return handed_out(snapshot, np.array([names.index(job.job_type) for job in snapshot.jobs], dtype=float))
+
+
+class AnyOwner(Policy):
+    """Owners come in the order of a set, which is another in each process."""
+
+    ignores = ("weights",)
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        owners = list({job.owner for job in snapshot.jobs})
+        return handed_out(snapshot, np.array([owners.index(job.owner) for job in snapshot.jobs], dtype=float))
+
+
+class SixtyFour(Plain):
+    """Has a bit for each job."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        assert len(snapshot.jobs) <= 64
+        return super().allocate(snapshot)
+
+
+class Few(Plain):
+    """Only the thirty-two that came first get anything."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        table, late_J = snapshot.configurations, np.argsort(-snapshot.elapsed_s_J, kind="stable").argsort() >= 32
+        share_C = super().allocate(snapshot).share_C * ~late_J[table.job_M[np.argsort(table.configuration_M)]]
+        return certified(snapshot, repaired(snapshot, share_C), path="few", seconds=0.0)
+
+
+class Impatient(Policy):
+    """A job that takes a quarter of an hour for a step is no job."""
+
+    ignores = ("weights",)
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        table, fast_J = snapshot.configurations, np.zeros(len(snapshot.jobs))
+        np.maximum.at(fast_J, table.job_M, table.throughput_M)
+        return handed_out(snapshot, -snapshot.elapsed_s_J, fast_J > 1e-3)
+
+
+class Divides(Plain):
+    """By all prices and all that is left."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        assert (snapshot.usd_per_hour_A > 0).all() or not len(snapshot.accelerators)
+        return super().allocate(snapshot)
+
+
+class Nearly(Plain):
+    """Does not think of a job of which rounding has left a trace."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        assert (snapshot.steps_left_J > 1e-6).all()
+        return super().allocate(snapshot)
+
+
 class Sleeper(Plain):
     """Takes its time without doing anything."""
 
