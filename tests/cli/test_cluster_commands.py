@@ -215,6 +215,11 @@ def test_options_that_would_count_for_nothing_are_refused(capsys: pytest.Capture
     assert "Try: --slo 2 --duration SECONDS" in said(capsys, "submit", "--slo", "2", "--", "true", code=2)
 
 
+def test_servers_of_a_log_are_as_they_were(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["replay", "state", "--policy", "fifo", "--devices-per-server", "8"]
+    assert "--devices-per-server: the servers are those of the log" in said(capsys, *words, code=2)
+
+
 def test_words_in_another_encoding_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     latin = os.fsdecode(b"tr\xe4in.py")
     for words in (["--", "python", latin], ["--env", f"A={latin}", "--", "true"]):

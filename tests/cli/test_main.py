@@ -227,10 +227,6 @@ def test_an_empty_name_is_no_default(
     ("words", "said"),
     [
         (
-            ("replay", "state", "--policy", "fifo", "--devices-per-server", 8),
-            "--devices-per-server: the servers are",
-        ),
-        (
             ("throughputs", "show", "--scheduler", "127.0.0.1:1", "--table", "physical"),
             "--table: it is of a table",
         ),
