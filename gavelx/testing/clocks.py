@@ -32,6 +32,8 @@ LEAST_S = 0.002
 """Least seconds of processor time that an answer of max-min fairness counts as."""
 SIZES = (8, 12, 16, 18, 20, 22, 24, 26, 28, 32, 48, 64)
 """Numbers of jobs, so close that a policy which tries every subset is found before it takes for ever."""
+INSTANT_S = 1_800_000_020.0
+"""Of the wall clock, when answers are asked for: some time from the next minute, by which a policy may go."""
 CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
 
 
@@ -42,10 +44,13 @@ class Clocks(Checks):
         """With all clocks a day, an hour, a minute and a second later, the answer is the same."""
         snapshot = of_size(6)
         with suppress(RefusedError):
-            first = self.ask(snapshot)
-            with clocks_later(self.make_policy(), LATER_S):
-                again = self.ask(snapshot)
+            first, again = (self._asked_at(INSTANT_S + later_s, snapshot) for later_s in (0.0, LATER_S))
             self._check_alike(first, again, snapshot)
+
+    def _asked_at(self, instant_s: float, snapshot: Snapshot) -> Allocation:
+        """The answer when the wall clock says that it is this instant."""
+        with clocks_later(self.make_policy(), instant_s - time.time()):
+            return self.ask(snapshot)
 
     def _check_alike(self, first: Allocation, again: Allocation, snapshot: Snapshot) -> None:
         if first.share_C.tobytes() != again.share_C.tobytes():
