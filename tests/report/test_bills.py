@@ -27,6 +27,11 @@ def test_a_row_for_each_run_and_a_column_for_each_table() -> None:
     assert page.count("<svg") == 1 and page == bill_report(ROWS, ABOUT)
 
 
+def test_in_a_narrow_window_names_of_policies_keep_room() -> None:
+    (rule,) = re.findall(r"td:first-child \{([^}]*)\}", bill_report(ROWS, ABOUT))
+    assert "min-width: 9rem" in rule, "they stood letter below letter"
+
+
 def test_one_bill_and_what_is_not_known() -> None:
     page = bill_report([row("fifo", "A", 0.0, 0.0, None)], ABOUT)
     assert 'class="best"' not in page and "<td>-</td>" in page
