@@ -26,7 +26,7 @@ from gavelx.throughputs import Setting, Throughputs
 
 TYPES = ("v100", "p100", "k80")
 BELL = "bell"
-"""A type for the job that gives the signal alone: nobody takes its device, or has to let it have one."""
+"""An accelerator type that only the signalling job can use, so that the gang competes with no job."""
 PRICES = Prices({"v100": 1.6, "p100": 1.35, "k80": 0.9, BELL: 0.1})
 PLACEABLE = sorted(name for name, policy in ours().items() if "placements" in policy.uses)
 MODIFIED = [f"{kind}({{}})" for kind in ("agnostic", "robust", "packed")]

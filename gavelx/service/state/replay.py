@@ -97,7 +97,7 @@ def read_recorded(place: str) -> RecordedWorkload:  # noqa: PLR0912  # one branc
 def _as_they_turned_out(
     place: str, jobs: list[Job], speeds: dict[Setting, float]
 ) -> tuple[list[Job], dict[Setting, float]]:
-    """Jobs of unknown length, as long as they turned out to be, and speeds that nobody said, as known in the end.
+    """Jobs of unknown length, as long as they turned out to be, and untold speeds, as known in the end.
 
     Jobs of unknown length that were never complete are left out.
     """
