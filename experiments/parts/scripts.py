@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from experiments.parts.models import MODELS, OPTIMIZERS, Images
 from gavelx.training import Gang, Training, randomness
 from gavelx.training.contexts import seed_all
+from gavelx.training.determinism import prepare_gpu
 from gavelx.training.gang import unwrapped
 
 SAMPLES = 62
@@ -30,7 +31,7 @@ class Script:
     """What is trained: pairs of a model and an optimizer, all of them at once on the same batches.
 
     ``chunks``: batches of which gradients are accumulated. ``autocast``: to bfloat16. ``options`` are those of
-    ``Training``. ``die``: (slot, step) of a process that is killed within that step.
+    ``Training``. ``die``: (slot, step) of a process that is killed within that step. ``device``: of all processes.
     """
 
     cases: tuple[tuple[str, str], ...] = ()
@@ -40,6 +41,7 @@ class Script:
     autocast: bool = False
     options: tuple[tuple[str, Any], ...] = ()
     die: tuple[int, int] = (-1, -1)
+    device: str = "cpu"
 
 
 @dataclass
@@ -64,7 +66,7 @@ class Trained:
 
 def built(script: Script, wrap: Any) -> Trained:
     torch.manual_seed(0)
-    models = [wrap(MODELS[model]()) for model, _ in script.cases]
+    models = [wrap(MODELS[model]().to(script.device)) for model, _ in script.cases]
     optimizers = [
         OPTIMIZERS[kind](model.parameters()) for (_, kind), model in zip(script.cases, models, strict=True)
     ]
@@ -74,14 +76,14 @@ def built(script: Script, wrap: Any) -> Trained:
 
 def chunks(script: Script, batch: Any) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """A batch in pieces, of which gradients are accumulated."""
-    images, labels = batch
+    images, labels = (one.to(script.device) for one in batch)
     return list(zip(images.chunk(script.chunks), labels.chunk(script.chunks), strict=True))
 
 
 def loss_of(script: Script, models: list[nn.Module], chunk: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
     """The sum over all models."""
     inputs, targets = chunk
-    with torch.autocast("cpu", torch.bfloat16, enabled=script.autocast):
+    with torch.autocast(script.device, torch.bfloat16, enabled=script.autocast):
         outputs = [model(inputs).float() for model in models]
     return torch.stack([cross_entropy(output, targets) for output in outputs]).sum() / script.chunks
 
@@ -89,6 +91,7 @@ def loss_of(script: Script, models: list[nn.Module], chunk: tuple[torch.Tensor, 
 def under_torch(script: Script, rank: int, world_size: int, store: str, folder: Path) -> None:
     """The reference: ``DistributedDataParallel`` on as many processes as there are parts, never interrupted."""
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world_size)
+    prepare_gpu()
     trained = built(script, DistributedDataParallel)
     data = Images(SAMPLES)
     sampler: DistributedSampler[Any] = DistributedSampler(data, world_size, rank)
@@ -124,7 +127,7 @@ def under_torch(script: Script, rank: int, world_size: int, store: str, folder: 
 
 def elastic(script: Script, slot: int, folder: Path) -> None:
     """The same as a job of gavelx: a user's script with the lines of docs/training.md."""
-    with suppress(SystemExit), Gang(device="cpu") as gang:
+    with suppress(SystemExit), Gang(script.device) as gang:
         trained = built(script, gang.parallel)
         data = Images(SAMPLES)
         loader = DataLoader(data, script.batch_size, shuffle=True)
@@ -158,7 +161,8 @@ def digest(value: Any) -> str:
     def add(one: Any) -> None:
         if isinstance(one, torch.Tensor):
             found.update(
-                str(one.dtype).encode() + one.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+                str(one.dtype).encode()
+                + one.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
             )
         elif isinstance(one, dict):
             for key in sorted(one, key=str):

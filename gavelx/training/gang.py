@@ -296,7 +296,8 @@ def unwrapped(part: Any) -> Any:
 
 
 def own_device(name: str | None = None) -> torch.device:
-    """The named device; by default this process's GPU, or the CPU without one."""
-    if name or not torch.cuda.is_available():
-        return torch.device(name or "cpu")
-    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+    """The named device; by default this process's GPU, or the CPU without one. ``cuda`` is this process's GPU."""
+    device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % max(1, torch.cuda.device_count()))
+    return device

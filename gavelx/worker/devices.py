@@ -6,9 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import combinations
+from typing import Any, NamedTuple
 
 from gavelx.errors import OptionError
+from gavelx.files.data_sheets import device_of, load_data_sheets
 
 DEVICES_MAX = 1024
 _FORM = "TYPE=COUNT, for example v100=2 or cpu=4"
@@ -36,7 +38,7 @@ def find_devices(declared: str | None) -> Devices:
     if declared is None:
         return _of_one_type(gpus)
     accelerator, count = _parse(declared)
-    same = [gpu_id for kind, gpu_id in gpus if kind == accelerator]
+    same = [gpu_id for kind, gpu_id in gpus if device_of(kind) == device_of(accelerator)]
     if accelerator == "cpu":
         return Devices("cpu", ("",) * count)
     # A type that is not here by that name may be a declared speed of what is: several agents may share a GPU.
@@ -72,12 +74,22 @@ def _of_one_type(gpus: list[tuple[str, str]]) -> Devices:
     return Devices(gpus[0][0], tuple(gpu_id for _, gpu_id in gpus))
 
 
-def short_name(product: str) -> str:
-    """The accelerator type of a product in tables and prices.
+def type_of(product: str) -> str:
+    """The accelerator type of a product: its shortest name that tables and prices take for no other device.
 
-    >>> short_name("Tesla K80"), short_name("NVIDIA H100 80GB HBM3"), short_name("NVIDIA GeForce RTX 3090")
-    ('k80', 'h100', 'rtx3090')
+    >>> [type_of(name) for name in ("Tesla K80", "NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-40GB MIG 1g.5gb")]
+    ['k80', 'a100-80gb', 'a100-1g.5gb']
     """
+    if not load_data_sheets().has(product):
+        return _short_name(product)
+    device = device_of(product)
+    chip, *more = device.split("-")
+    names = ("-".join((chip, *some)) for count in range(len(more) + 1) for some in combinations(more, count))
+    return next(name for name in names if device_of(name) == device)
+
+
+def _short_name(product: str) -> str:
+    """A name for a product without a data sheet."""
     words = re.sub(r"\b(nvidia|tesla|geforce|quadro|graphics device)\b", " ", product.lower()).strip()
     consumer = re.match(r"(rtx|gtx|titan)[ -]*(\w+)?[ ]*(ti|super)?", words)
     if consumer:
@@ -86,18 +98,43 @@ def short_name(product: str) -> str:
     return model[0] if model else re.sub(r"[^a-z0-9]+", "-", words).strip("-") or "gpu"
 
 
+class Gpu(NamedTuple):
+    """A GPU in NVML, or a slice of one (MIG), which works as a GPU of its own. ``whole`` is the number of the whole."""
+
+    handle: Any
+    whole: int
+    uuid: str
+
+
+def gpus_of(library: Any) -> Iterator[Gpu]:
+    """All GPUs of this machine; slices in the place of a GPU that is cut into slices."""
+    for index in range(library.nvmlDeviceGetCount()):
+        whole = library.nvmlDeviceGetHandleByIndex(index)
+        for handle in _slices(library, whole) if _is_cut(library, whole) else [whole]:
+            yield Gpu(handle, index, text_of(library.nvmlDeviceGetUUID(handle)))
+
+
+def _is_cut(library: Any, gpu: Any) -> bool:
+    try:
+        now, _after_reset = library.nvmlDeviceGetMigMode(gpu)
+    except library.NVMLError:  # as all but the largest say
+        return False
+    return bool(now)
+
+
+def _slices(library: Any, gpu: Any) -> Iterator[Any]:
+    for place in range(library.nvmlDeviceGetMaxMigDeviceCount(gpu)):
+        with contextlib.suppress(library.NVMLError):  # nothing is there
+            yield library.nvmlDeviceGetMigDeviceHandleByIndex(gpu, place)
+
+
 def _gpus() -> list[tuple[str, str]]:
     """Type and UUID of each GPU that we may use; none without a driver."""
     with nvml() as library:
         if library is None:
             return []
-        found = []
-        for index in range(library.nvmlDeviceGetCount()):
-            handle = library.nvmlDeviceGetHandleByIndex(index)
-            name, uuid = library.nvmlDeviceGetName(handle), library.nvmlDeviceGetUUID(handle)
-            if _may_see(index, text_of(uuid)):
-                found.append((short_name(text_of(name)), text_of(uuid)))
-        return found
+        seen = [gpu for gpu in gpus_of(library) if _may_see(gpu.whole, gpu.uuid)]
+        return [(type_of(text_of(library.nvmlDeviceGetName(gpu.handle))), gpu.uuid) for gpu in seen]
 
 
 def _may_see(index: int, uuid: str) -> bool:

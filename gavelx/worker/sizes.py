@@ -62,7 +62,10 @@ def words_of(launch: wire.Launch) -> Json:
 
 def environment_of(launch: wire.Launch, size: Size, number: int, *, joins: bool) -> dict[str, str]:
     """What one process is told beside what all are told: its rank, and how the job may change."""
-    environment = {"RANK": str(size.rank_of(number)), "LOCAL_RANK": str(size.numbers.index(number))}
+    here = size.numbers.index(number)
+    environment = {"RANK": str(size.rank_of(number)), "LOCAL_RANK": str(here)}
+    if size.devices and size.devices[0].startswith("MIG-"):  # CUDA shows a process one slice at most
+        environment["CUDA_VISIBLE_DEVICES"] = size.devices[here % len(size.devices)]
     if launch.elasticity:
         elastic = Elastic.of(launch.elasticity)
         words = {

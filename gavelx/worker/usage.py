@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gavelx.worker.devices import nvml, text_of
+from gavelx.worker.devices import gpus_of, nvml
 from gavelx.worker.shim import descendants
 
 EVERY_S = 5.0
@@ -104,9 +104,7 @@ class Gpus:
 
     def __init__(self, library: Any) -> None:
         self.library = library
-        count = library.nvmlDeviceGetCount() if library else 0
-        handles = [library.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
-        self.handles = {text_of(library.nvmlDeviceGetUUID(handle)): handle for handle in handles}
+        self.handles = {gpu.uuid: gpu.handle for gpu in gpus_of(library)} if library else {}
 
     def use(self, device_ids: tuple[str, ...], pids: set[int]) -> Use:
         handles = [self.handles[device] for device in device_ids if device in self.handles]

@@ -16,7 +16,7 @@ from torch import nn
 
 from gavelx.errors import UserError
 from gavelx.rpc.ports import free_port
-from gavelx.training import Gang, Training
+from gavelx.training import Gang, Training, own_device
 from tests.training import loops
 from tests.training.elastic_job import CONTEXT
 from tests.waiting import PATIENCE_S, wait_until
@@ -201,3 +201,12 @@ def test_processes_that_have_not_joined_are_told(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UserError, match=r"WORLD_SIZE is 2, and the processes have not joined.*Gang\(\)"):
         Training(model=nn.Linear(1, 1), folder=tmp_path).__enter__()
+
+
+def test_a_device_without_a_number_is_the_one_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``torch.cuda.set_device`` needs one."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setenv("LOCAL_RANK", "6")
+    assert own_device("cuda") == torch.device("cuda", 2)
+    assert own_device("cuda:1") == torch.device("cuda", 1)
+    assert own_device("cpu") == torch.device("cpu")

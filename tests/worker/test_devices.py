@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from gavelx.errors import OptionError
+from gavelx.files.data_sheets import device_of, load_data_sheets
 from gavelx.worker import devices
-from gavelx.worker.devices import Devices, find_devices, nvml, short_name
+from gavelx.worker.devices import Devices, find_devices, nvml, type_of
+from tests.worker.driver import Driver
 
 
 @pytest.mark.parametrize(
@@ -17,46 +19,34 @@ from gavelx.worker.devices import Devices, find_devices, nvml, short_name
     [
         ("Tesla K80", "k80"),
         ("Tesla P100-PCIE-16GB", "p100"),
+        ("Tesla P100-SXM2-16GB", "p100-sxm"),
         ("Tesla V100-SXM2-16GB", "v100"),
+        ("Tesla V100-SXM2-32GB", "v100-32gb"),
         ("Tesla T4", "t4"),
-        ("NVIDIA A100-SXM4-80GB", "a100"),
+        ("NVIDIA A100-SXM4-40GB", "a100"),
+        ("NVIDIA A100-SXM4-80GB", "a100-80gb"),
+        ("NVIDIA A100 80GB PCIe", "a100-80gb-pcie"),
+        ("NVIDIA A100-SXM4-80GB MIG 1g.10gb", "a100-1g.10gb"),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.10gb", "a100-40gb-1g.10gb"),
         ("NVIDIA A10G", "a10g"),
         ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA H100 PCIe", "h100-pcie"),
+        ("NVIDIA H100 NVL", "h100-94gb"),
         ("NVIDIA H200", "h200"),
         ("NVIDIA GH200 480GB", "gh200"),
         ("NVIDIA L40S", "l40s"),
         ("NVIDIA GeForce RTX 3090", "rtx3090"),
         ("NVIDIA GeForce GTX 1080 Ti", "gtx1080ti"),
-        ("NVIDIA RTX A6000", "rtxa6000"),
+        ("NVIDIA RTX A6000", "a6000"),
+        ("NVIDIA RTX A5000", "rtxa5000"),
         ("Quadro RTX 6000", "rtx6000"),
         ("NVIDIA Something New", "something-new"),
         ("", "gpu"),
     ],
 )
-def test_products_have_short_names(product: str, name: str) -> None:
-    assert short_name(product) == name
-
-
-class Driver:
-    """A driver for tests, with these GPUs."""
-
-    class NVMLError(Exception):
-        pass
-
-    def __init__(self, *products: str) -> None:
-        self.products = products
-
-    def nvmlDeviceGetCount(self) -> int:
-        return len(self.products)
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
-        return index
-
-    def nvmlDeviceGetName(self, index: int) -> bytes:
-        return self.products[index].encode()
-
-    def nvmlDeviceGetUUID(self, index: int) -> str:
-        return f"GPU-{index}abc"
+def test_products_have_short_names_that_mean_no_other_device(product: str, name: str) -> None:
+    assert type_of(product) == name
+    assert device_of(name) == device_of(product) or not load_data_sheets().has(product)
 
 
 @pytest.fixture
@@ -64,10 +54,10 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Install a driver, or none."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
-    def give(*products: str) -> None:
+    def give(*products: str, slices: dict[int, list[str]] | None = None) -> None:
         @contextlib.contextmanager
         def library() -> Iterator[Any]:
-            yield Driver(*products) if products else None
+            yield Driver(*products, slices=slices) if products else None
 
         monkeypatch.setattr(devices, "nvml", library)
 
@@ -88,6 +78,22 @@ def test_one_agent_serves_one_type(install: Any) -> None:
     with pytest.raises(OptionError, match="several types of GPU: k80=2, v100=1"):
         find_devices(None)
     assert find_devices("k80=2") == Devices("k80", ("GPU-1abc", "GPU-2abc"))
+
+
+def test_a_type_may_be_spelled_otherwise(install: Any) -> None:
+    install("NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB")
+    assert find_devices("A100-80GB-SXM=1") == Devices("a100-80gb-sxm", ("GPU-1abc",))
+
+
+def test_slices_are_in_the_place_of_their_gpu(install: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = {1: ["3g.40gb", "3g.40gb"], 2: []}
+    install(*["NVIDIA A100-SXM4-80GB"] * 3, slices=cut)
+    with pytest.raises(OptionError, match=r"a100-3g.40gb=2, a100-80gb=1"):
+        find_devices(None)
+    assert find_devices("a100-80gb=1") == Devices("a100-80gb", ("GPU-0abc",))
+    assert find_devices("a100-3g.40gb=2") == Devices("a100-3g.40gb", ("MIG-1a", "MIG-1c"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-1c")
+    assert find_devices(None) == Devices("a100-3g.40gb", ("MIG-1c",))
 
 
 def test_slots_may_share_a_gpu(install: Any) -> None:

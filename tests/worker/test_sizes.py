@@ -48,3 +48,10 @@ def test_a_rigid_job_is_told_its_rank_alone() -> None:
     size = Size.of(told, ["a"], 0.0)
     assert size.words == {}
     assert environment_of(told, size, 2, joins=False) == {"RANK": "2", "LOCAL_RANK": "0"}
+
+
+def test_each_process_sees_its_own_slice_of_a_gpu() -> None:
+    told = wire.Launch(lease_id=3, slots=[0, 1], first_rank=2, processes=2)
+    size = Size.of(told, ["MIG-a", "MIG-b"], 0.0)
+    seen = [environment_of(told, size, number, joins=False)["CUDA_VISIBLE_DEVICES"] for number in (2, 3)]
+    assert seen == ["MIG-a", "MIG-b"]

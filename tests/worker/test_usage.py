@@ -3,12 +3,11 @@
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from gavelx.worker.usage import Gpus, Measured, Meter
+from tests.worker.driver import Driver
 
 
 def test_cpu_slots_are_measured_by_processor_time_and_resident_memory() -> None:
@@ -27,46 +26,19 @@ def test_cpu_slots_are_measured_by_processor_time_and_resident_memory() -> None:
     assert 0.0 < meter._uses[1].device_use <= 1.0
 
 
-class Driver:
-    """Two GPUs: on the first, process 10 and a stranger."""
-
-    class NVMLError(Exception):
-        pass
-
-    knows_processes = True
-
-    def nvmlDeviceGetCount(self) -> int:
-        return 2
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
-        return index
-
-    def nvmlDeviceGetUUID(self, index: int) -> str:
-        return f"GPU-{index}"
-
-    def nvmlDeviceGetComputeRunningProcesses(self, index: int) -> list[Any]:
-        processes = [SimpleNamespace(pid=10, usedGpuMemory=3), SimpleNamespace(pid=11, usedGpuMemory=5)]
-        return processes if index == 0 else []
-
-    def nvmlDeviceGetMemoryInfo(self, index: int) -> Any:
-        return SimpleNamespace(used=100)
-
-    def nvmlDeviceGetProcessUtilization(self, index: int, since_us: int) -> list[Any]:
-        if not self.knows_processes:
-            raise self.NVMLError
-        return [SimpleNamespace(pid=10, smUtil=40), SimpleNamespace(pid=10, smUtil=60)]
-
-    def nvmlDeviceGetUtilizationRates(self, index: int) -> Any:
-        return SimpleNamespace(gpu=80)
-
-
 @pytest.mark.parametrize(
     ("knows", "pids", "expected"), [(True, {10}, (3, 0.5)), (False, {10}, (3, 0.8)), (True, {99}, (100, 0.8))]
 )
 def test_gpus_are_asked_by_process_where_they_tell(
     knows: bool, pids: set[int], expected: tuple[int, float]
 ) -> None:
-    driver = Driver()
+    driver = Driver("Tesla V100-SXM2-16GB", "Tesla V100-SXM2-16GB")
     driver.knows_processes = knows
-    use = Gpus(driver).use(("GPU-0",), pids)
+    use = Gpus(driver).use(("GPU-0abc",), pids)
     assert (use.memory_bytes, use.device_use) == expected
+
+
+def test_of_a_slice_memory_is_known_and_no_use() -> None:
+    driver = Driver("NVIDIA A100-SXM4-80GB", slices={0: ["1g.10gb", "1g.10gb"]})
+    use = Gpus(driver).use(("MIG-0c",), {10})
+    assert (use.memory_bytes, use.device_use) == (3, -1.0)
