@@ -68,7 +68,7 @@ MAY_IMPORT = {
     },
     "explain": {"nouns", "solvers", "explain"},
     "rpc": {"nouns", "files", "rpc"},
-    "worker": {"nouns", "rpc", "worker"},
+    "worker": {"nouns", "files", "rpc", "worker"},
     "profiler": {"nouns", "files", "estimator", "rpc", "worker", "profiler"},
     "training": {"nouns", "training"},
     "learning": {"nouns", "slots", "policies", "mechanism", "simulator", "learning"},

@@ -1,9 +1,11 @@
 """``gavelx bill``: runs under price tables, as dollars that add up to the cent, energy and carbon."""
 
+import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from itertools import chain
 from operator import attrgetter
@@ -12,13 +14,17 @@ from typing import Any
 
 from rich.table import Table
 
+from gavelx.cli.extras import service_installed
 from gavelx.cli.money_options import BillOptions
 from gavelx.cli.output import Outputs, stderr, stdout, write_json
+from gavelx.cli.progress import reading
+from gavelx.cli.secrets import STATE, check_not_typed
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
 from gavelx.files.amounts import read_amounts
 from gavelx.files.atomic import write_atomically
 from gavelx.files.energy_tables import find_grid, load_pue, load_tdp_w, read_grid
+from gavelx.files.moments import utc_time
 from gavelx.files.price_rows import read_rates
 from gavelx.files.price_tables import (
     Quote,
@@ -31,6 +37,7 @@ from gavelx.files.price_tables import (
     split_specs,
 )
 from gavelx.files.results import Usage, read_usages
+from gavelx.files.texts import shown
 from gavelx.pricing.bill import Bill, bill_as_run, bill_of
 from gavelx.pricing.energy import Draw, Footprint, footprint_of
 from gavelx.report.words import number, short
@@ -41,6 +48,7 @@ SHOWN = 10
 AS_RUN = "as-run"
 """In place of a price table: the prices of the run."""
 PUE_MAX = 10.0
+MONTH = re.compile(r"\d{4}-\d\d")
 
 
 @dataclass(frozen=True)
@@ -53,16 +61,23 @@ class Charge:
     footprint: Footprint
 
 
-def run_bill(results: Sequence[str], typed: BillOptions, outputs: Outputs) -> None:
+def run_bill(typed: BillOptions, outputs: Outputs) -> None:
     """Make every bill; print the matrix, and write the requested files."""
-    outputs.check(*results, *vars(typed).values())
+    results = typed.result or []
+    if not results and typed.log is None:
+        typed = replace(typed, log=os.environ.get(STATE))
+    outputs.check(*results, typed.log, typed.prices, typed.carbon)
+    _check_what(typed)
     terms = Terms(typed.as_of, typed.kind.lower().replace("-", "_"), read_discounts(typed.discount))
     specs = split_specs(typed.prices)
     _check_terms(terms, [spec for spec in specs if not _is_as_run(spec) and parts_of(spec)[0]])
     rates = read_rates(typed.currency)
     if len(rates) > 1:
         raise OptionError("a bill is in one currency", where="--currency", hint="--currency EUR=1.08")
-    usages = _told_apart([(path, usage) for path in results for usage in read_usages(path)])
+    runs = [(path, usage) for path in results for usage in read_usages(path)]
+    if typed.log is not None:
+        runs.append((typed.log, _recorded(typed.log, typed.since, typed.until)))
+    usages = _told_apart(runs)
     charges = [charge for spec in specs for charge in _charges(usages, spec, terms, typed)]
     for line in dict.fromkeys(chain.from_iterable([*_others(one), *_ages(one, typed.as_of)] for one in charges)):
         stderr().print(line, markup=False, soft_wrap=True)
@@ -72,9 +87,38 @@ def run_bill(results: Sequence[str], typed: BillOptions, outputs: Outputs) -> No
         from gavelx.report.bills import bill_report  # noqa: PLC0415  (matplotlib)
 
         rows = [_row(charge) for charge in charges]
-        write_atomically(outputs.html, bill_report(rows, _about(results, typed)))
+        write_atomically(outputs.html, bill_report(rows, _about(typed)))
     if outputs.table_wanted:
         _print(charges, rates)
+
+
+def _check_what(typed: BillOptions) -> None:
+    if not typed.result and typed.log is None:
+        raise OptionError("there is nothing to bill", expected="--result FILE, or --log LOG of a cluster")
+    if typed.log is None and (windows := [f"--{name}" for name in ("since", "until") if getattr(typed, name)]):
+        raise OptionError("only a log has dates", where=" and ".join(windows), expected="--log LOG with it")
+
+
+def _recorded(log: str, since: str | None, until: str | None) -> Usage:
+    """What a real cluster did, from one moment to another."""
+    begin, end = _moment(since, "--since"), _moment(until, "--until")
+    if begin is not None and end is not None and begin >= end:
+        raise OptionError(f"{until} is not after {since}", where="--until", expected="a later moment than --since")
+    with service_installed():
+        check_not_typed("--log", log)
+        from gavelx.service.state.usage import read_usage  # noqa: PLC0415
+    with reading("the log") as watch:
+        return read_usage(log, begin, end, watch)
+
+
+def _moment(text: str | None, option: str) -> datetime | None:
+    if text is None:
+        return None
+    found = utc_time(f"{text}-01" if MONTH.fullmatch(text) else text)
+    if found is None:
+        expected = "2026-11, 2026-11-01 or 2026-11-01T08:00+01:00"
+        raise OptionError(f"cannot read {shown(text)}", where=option, expected=expected)
+    return found
 
 
 def _told_apart(runs: Sequence[tuple[str, Usage]]) -> list[Usage]:
@@ -234,9 +278,14 @@ def _row(charge: Charge) -> dict[str, Any]:
     }
 
 
-def _about(results: Sequence[str], typed: BillOptions) -> list[tuple[str, str]]:
-    said = [("Results", ", ".join(results)), ("Prices", f"{typed.prices} ({typed.kind.replace('_', ' ')})")]
-    for heading in ("as_of", "discount", "carbon"):
+def _about(typed: BillOptions) -> list[tuple[str, str]]:
+    said = [("Results", ", ".join(typed.result))] if typed.result else []
+    if typed.log is not None:
+        from gavelx.service.store.places import without_password  # noqa: PLC0415
+
+        said.append(("Log", without_password(typed.log)))
+    said.append(("Prices", f"{typed.prices} ({typed.kind.replace('_', ' ')})"))
+    for heading in ("since", "until", "as_of", "discount", "carbon"):
         if (value := getattr(typed, heading)) is not None:
             said.append((heading.replace("_", " ").capitalize(), value))
     return said

@@ -26,27 +26,16 @@ def add_to(app: typer.Typer, prices_app: typer.Typer) -> None:
     prices_app.command("check", epilog="Example:  gavelx prices check mine.csv")(prices_check)
 
 
-WHAT = "What to bill"
-
-
 @with_options(BillOptions)
 def bill(
     *,
-    result: Annotated[
-        list[str],
-        typer.Option(
-            metavar="FILE",
-            help="A file that simulate or compare wrote with --json; may be repeated.",
-            rich_help_panel=WHAT,
-        ),
-    ],
     typed: BillOptions,
     json: o.JsonOut = None,
     html: Annotated[
         str | None, typer.Option(metavar="OUT", help="Write a report with a plot.", rich_help_panel="Output")
     ] = None,
 ) -> None:
-    """Print the cost of runs under price tables: by job, owner and accelerator type, busy and idle.
+    """Print the cost of simulated runs, or of a real cluster: by job, owner and accelerator type, busy and idle.
 
     Jobs pay for the devices that they held; idle is all other device time until
     the end of the run. Parts add up to their sums, to the cent. Energy and
@@ -55,7 +44,7 @@ def bill(
     from gavelx.cli.billing import run_bill
     from gavelx.cli.output import Outputs
 
-    run_bill(result, typed, Outputs(json, html, plot_beside=False))
+    run_bill(typed, Outputs(json, html, plot_beside=False))
 
 
 def prices_show(

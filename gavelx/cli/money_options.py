@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-_PRICES, _ENERGY = "Prices", "Energy and carbon"
+_WHAT, _PRICES, _ENERGY = "What to bill", "Prices", "Energy and carbon"
 AsOf = Annotated[
     str | None,
     typer.Option(metavar="DATE", help="Only prices up to 2023-09-21, or 2023-09.", rich_help_panel=_PRICES),
@@ -24,6 +24,34 @@ Discount = Annotated[
 class BillOptions:
     """The options of ``bill``, as typed."""
 
+    result: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="A file that simulate or compare wrote with --json; may be repeated.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None
+    log: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOG",
+            help="What a real cluster did: the --state of its service, a folder or a URL. Default, without "
+            "--result: $GAVELX_STATE.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="Of a log, from then on: 2026-11, 2026-11-01 or 2026-11-01T08:00+01:00 (UTC without a zone).",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None
+    until: Annotated[
+        str | None, typer.Option(metavar="DATE", help="And up to then: 2026-12-01.", rich_help_panel=_WHAT)
+    ] = None
     prices: Annotated[
         str,
         typer.Option(

@@ -40,3 +40,14 @@ def progress_bars(
 
     with bars if console.is_terminal else nullcontext():
         yield watch, say
+
+
+@contextmanager
+def reading(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar while something is read; yield a function that hears how much was read, and of how much."""
+    console = stderr()
+    columns = TextColumn("{task.description}"), BarColumn(bar_width=20), TimeElapsedColumn()
+    bar = Progress(*columns, console=console, transient=True)
+    task = bar.add_task(what)
+    with bar if console.is_terminal else nullcontext():
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -13,7 +13,7 @@ so that the choice is among all of them. After the end of a series, its last pri
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from gavelx.files.csvs import Row, read_rows
 from gavelx.files.data_sheets import meant_by
 from gavelx.files.jsons import read_pages
 from gavelx.files.locate import data_path, names
+from gavelx.files.moments import utc_time
 from gavelx.files.price_importers.aws import LINUX, LIST, region_of
 from gavelx.files.price_importers.offers import amount, inside
 from gavelx.files.price_rows import PRICE_MAX
@@ -129,7 +130,7 @@ def _start(start: str | None, series: dict[str, dict[Place, _Series]], path: Pat
     last = max(one.times[-1] for places in series.values() for one in places.values())
     if start is None:
         return max(one.times[0] for places in series.values() for one in places.values())
-    begin = _time(start)
+    begin = utc_time(start)
     if begin is None:
         raise OptionError(
             f"{shown(start)} is no time", where="--spot-start", expected="2020-01-31, or with T10:00"
@@ -179,7 +180,7 @@ def _csv_rows(path: Path) -> Iterator[_Item]:
 
 def _when(row: Row) -> datetime:
     text = row.text("timestamp")
-    if (time := _time(text)) is None:
+    if (time := utc_time(text)) is None:
         raise row.mistake("timestamp", f"{shown(text)} is no time", expected="2020-01-31T10:00:00Z")
     return time
 
@@ -189,7 +190,7 @@ def _json_rows(path: Path) -> Iterator[_Item]:
         held = inside("aws", node["InstanceType"].text())
         if held is None or node["ProductDescription"].text() not in LINUX:
             continue
-        time, usd = _time(node["Timestamp"].text()), amount(node["SpotPrice"].text())
+        time, usd = utc_time(node["Timestamp"].text()), amount(node["SpotPrice"].text())
         if time is None:
             raise node["Timestamp"].mistake(f"{shown(node['Timestamp'].value)} is no time")
         if not usd:
@@ -197,12 +198,3 @@ def _json_rows(path: Path) -> Iterator[_Item]:
         zone = node["AvailabilityZone"].text()
         where = Place("aws", region_of(zone), zone, node["InstanceType"].text())
         yield time, where, held.accelerator, float(usd) / held.devices
-
-
-def _time(text: str) -> datetime | None:
-    """An ISO 8601 time in UTC; a time without a zone is taken as UTC."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)

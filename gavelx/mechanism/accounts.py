@@ -6,7 +6,7 @@ asked.
 Legend: J live jobs, A accelerator types, L leases.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,14 @@ from gavelx.prices import Prices
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Charge = tuple[int, int, float]
+"""The id of a job, the number of an accelerator type, and device-seconds of it."""
 
 
 class Accounts:
     """What live jobs were promised, have held and have paid (columns of ``live``), and what each way is owed."""
+
+    charged: Callable[[Charge], None] | None = None  # hears of each
 
     def __init__(self, live: LiveJobs, prices: Prices, rules: Rules) -> None:
         self.live, self.prices, self.rules = live, prices, rules
@@ -94,7 +98,7 @@ class Accounts:
     def got_ready(self, j: int, new: Mapping[int, int], warm_s: float) -> None:
         """New devices of a lease that continues another, by type, are paid for while they got ready."""
         for a, devices in new.items():
-            self._charge(np.array([j]), np.array([a]), np.array([devices]), np.array([warm_s]))
+            self._charge(np.array([j]), np.array([a]), np.array([devices]), None, np.array([warm_s]))
 
     def ended_late(self, held: ConfigurationSet, seconds: float, *, price: float, received: bool) -> None:
         """A job has held its devices, at a part of their price, for longer than was known (or less: negative).
@@ -103,7 +107,7 @@ class Accounts:
         checkpoint does, too.
         """
         self.live.held_s[held.job] += seconds
-        self._charge(held.job, held.type, held.devices, np.array([seconds * price]), held.others)
+        self._charge(held.job, held.type, held.devices, held.others, np.array([seconds * price]))
         if received:
             way = self.ways.find(held)
             if way[0] != NO_WAY:
@@ -116,18 +120,16 @@ class Accounts:
         live.held_s[j_L] += seconds_L
         if live.has_untold:
             self._worked(j_L, seconds_L)
-        shared_L = live.partner[j_L] != ALONE
-        half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if np.count_nonzero(shared_L) else seconds_L
-        self._charge(
-            j_L,
-            live.paid_type[j_L],
-            live.paid_devices[j_L],
-            half_s_L,
-            live.paid_others[j_L] if live.has_mixes else None,
-        )
+        half_s_L = self._halved(j_L, seconds_L)
+        self._charge(*self._paid(j_L), half_s_L)
         way_L = live.way[j_L]
         known_L = way_L != NO_WAY
         self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])  # of a pair, half comes from each
+
+    def _halved(self, j_L: Ints, seconds_L: Floats) -> Floats:
+        """Half of the time, of jobs that share their devices."""
+        shared_L = self.live.partner[j_L] != ALONE
+        return np.where(shared_L, 0.5, 1.0) * seconds_L if np.count_nonzero(shared_L) else seconds_L
 
     def _worked(self, j_L: Ints, seconds_L: Floats) -> None:
         """Time counts for the believed length of a job by how fast its devices are, of those that it can use."""
@@ -154,9 +156,18 @@ class Accounts:
         self.prices = prices
         self._usd_per_s_A = prices.array(accelerators) / 3600.0
 
-    def _charge(
-        self, j_L: Ints, a_L: Ints, devices_L: Ints, seconds_L: Floats, others_LA: Ints | None = None
-    ) -> None:
+    def not_charged_yet(self, now_s: float) -> Iterator[Charge]:
+        """What jobs hold now, since they were last charged for it."""
+        j_L = self.live.holders()
+        return self._each(*self._paid(j_L), self._halved(j_L, now_s - self.live.since_s[j_L]))
+
+    def _paid(self, j_L: Ints) -> tuple[Ints, Ints, Ints, Ints | None]:
+        """The devices for which running jobs pay."""
+        live = self.live
+        others_LA = live.paid_others[j_L] if live.has_mixes else None
+        return j_L, live.paid_type[j_L], live.paid_devices[j_L], others_LA
+
+    def _charge(self, j_L: Ints, a_L: Ints, devices_L: Ints, others_LA: Ints | None, seconds_L: Floats) -> None:
         """Jobs pay for devices of a type, and in a mix for those of its others."""
         usd_L = seconds_L * self._usd_per_s_A[a_L] * devices_L
         if others_LA is not None and others_LA.shape[1]:
@@ -164,6 +175,18 @@ class Accounts:
             usd_per_s_LA = np.where(others_LA > 0, others_LA * self._usd_per_s_A, 0.0)
             usd_L += seconds_L * usd_per_s_LA.sum(axis=1)
         self.live.spent_usd[j_L] += np.where(seconds_L == 0.0, 0.0, usd_L)
+        if self.charged is not None:
+            for charge in self._each(j_L, a_L, devices_L, others_LA, seconds_L):
+                self.charged(charge)
+
+    def _each(
+        self, j_L: Ints, a_L: Ints, devices_L: Ints, others_LA: Ints | None, seconds_L: Floats
+    ) -> Iterator[Charge]:
+        for n, job_id in enumerate(self.live.id[j_L].tolist()):
+            yield job_id, int(a_L[n]), float(devices_L[n] * seconds_L[n])
+            if others_LA is not None:
+                for a in np.flatnonzero(others_LA[n]).tolist():
+                    yield job_id, a, float(others_LA[n, a] * seconds_L[n])
 
     def compare_with_equal_share(self, devices_A: Ints) -> None:
         """Time and dollars that the steps done since the last time would have taken with the equal share of then.

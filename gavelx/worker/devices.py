@@ -99,7 +99,7 @@ def _short_name(product: str) -> str:
 
 
 class Gpu(NamedTuple):
-    """A GPU in NVML, or a slice of one (MIG), which works as a GPU of its own. ``whole`` is the number of the whole."""
+    """A GPU in NVML, or a slice of one (MIG), which works like a GPU. ``whole`` is the number of the whole GPU."""
 
     handle: Any
     whole: int

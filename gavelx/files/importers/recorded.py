@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 
 from gavelx.elastic import Elastic
 from gavelx.files.csvs import NUMBER, Row
 from gavelx.files.limits import SCALE_FACTOR_MAX
+from gavelx.files.moments import utc_time
 from gavelx.files.texts import shown
 from gavelx.jobs import ARRIVAL_S_MAX, Preemptible
 
@@ -149,13 +149,8 @@ def started(row: Row, column: str) -> float | None:
 
 def parsed_moment(text: str) -> float | None:
     """Seconds since 1970 of a date with a time, in UTC without a zone; None for any other text."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if not 1 < time.year < 9999:  # no zone leads out of the calendar
-        return None
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    time = utc_time(text)
+    return None if time is None else time.timestamp()
 
 
 def later(row: Row, start_s: float, column: str, end_s: float) -> float:

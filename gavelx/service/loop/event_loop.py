@@ -99,7 +99,7 @@ class EventLoop:
         marks = MarksOfLog(log, self._writer, self.fail)
         self.agents = AgentRegistry(state, timing, marks, self.post, restored=restored)
         started = replace(self.clock.started, valid_for_s=timing.valid_for_s)
-        self.post(lambda now_s: [Entry(started)])
+        self.post(lambda now_s: [Entry(started, {"utc": self.clock.utc})])
         if state.asked is not None:
             self._solve(state.asked)
 

@@ -40,7 +40,7 @@ def read_recorded(place: str) -> RecordedWorkload:  # noqa: PLR0912  # one branc
     """What a log says, without the jobs that were cancelled. Raises :class:`InputFileError` for an empty one."""
     log = Log(place, read_only=True)
     try:
-        configuration = _configuration(log)
+        configuration = made_with(log)
         jobs, steps_of, gone = list[Job](), dict[int, float](), set[int]()
         servers, speeds = dict[int, Server](), dict[Setting, float]()
         completion_s: dict[int, float] = {}
@@ -120,7 +120,7 @@ def read_history(place: str) -> tuple[State, History]:
     """Who held which devices when, and the state in which the log ends. Raises :class:`InputFileError`."""
     log = Log(place, read_only=True)
     try:
-        state, history = State(_configuration(log)), History()
+        state, history = State(made_with(log)), History()
         for _, entry, commands in replay(log, state):
             history.note(entry.event, commands)
     finally:
@@ -128,10 +128,11 @@ def read_history(place: str) -> tuple[State, History]:
     return state, history
 
 
-def _configuration(log: Log) -> Configuration:
-    if (made_with := configuration_of(log)) is None:
+def made_with(log: Log) -> Configuration:
+    """What a log was made with. Raises :class:`InputFileError` for one in which nothing was recorded."""
+    if (found := configuration_of(log)) is None:
         raise InputFileError("nothing was ever recorded", where=log.name)
-    return made_with
+    return found
 
 
 def _again(job: Job, first_s: float, *, checkpoints: bool) -> Job:

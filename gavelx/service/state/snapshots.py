@@ -52,13 +52,17 @@ def restore(log: Log, fresh: Callable[[], State]) -> Restored:
     return Restored(state, sequence, sequence - first)
 
 
-def replay(log: Log, state: State, after: int = 0) -> Iterator[tuple[Record, Entry, list[Command]]]:
+def replay(
+    log: Log, state: State, after: int = 0, before: Callable[[Entry], None] = lambda entry: None
+) -> Iterator[tuple[Record, Entry, list[Command]]]:
     """Let the state follow the log; every record, its entry, and the commands that came of it.
 
+    ``before`` hears of an entry before it is applied.
     A record without a checksum may be anything: where it cannot be followed, the log is damaged.
     """
     for record in log.read(after=after):
         entry = entry_of(record)
+        before(entry)
         try:
             commands = state.apply(entry)
         except Exception as error:

@@ -386,7 +386,11 @@ class State:
 
     def _pay(self, known: JobRecord, accelerator: str, device_s: float) -> None:
         if device_s:
-            known.spent_usd += device_s * self.mechanism.accounts.prices.of(accelerator) / 3600.0
+            accounts = self.mechanism.accounts
+            known.spent_usd += device_s * accounts.prices.of(accelerator) / 3600.0
+            if accounts.charged is not None:
+                type_number = self.mechanism.hardware.accelerators.index(accelerator)
+                accounts.charged((known.job.id, type_number, device_s))
 
     # -- commands ---------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ on from the last event, as it is unknown how long the machine was off without tr
 """
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from gavelx.service.store.records import Started
@@ -13,7 +14,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Clock:
-    """``now_s()`` never goes back, and is never before what was logged."""
+    """``now_s()`` never goes back, and is never before what was logged. ``utc`` is when it was started."""
 
     def __init__(self, started: Started, last_s: float) -> None:
         self.boot_id = BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
@@ -23,6 +24,7 @@ class Clock:
         self._last_s = max(begin_s, last_s)
         self._zero_s = here_s - self._last_s
         self.started = Started(self._last_s, self.boot_id, here_s)
+        self.utc = datetime.now(UTC).isoformat(timespec="milliseconds")
 
     def now_s(self) -> float:
         self._last_s = max(self._last_s, time.monotonic() - self._zero_s)

@@ -1,0 +1,218 @@
+"""The device time of a cluster by its log: what jobs were charged for, and what no job held, for a bill.
+
+The log is replayed, and the mechanism's accounts tell of each charge, so a bill at the log's own prices is what
+``gavelx status`` says of its jobs. A charge counts when it is made: where an agent reports later that a lease was
+held for longer or shorter than was known, the difference is at the price, and on the bill, of that time.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from gavelx.errors import OptionError
+from gavelx.files.results import Period, Usage, Use
+from gavelx.mechanism.accounts import Charge
+from gavelx.mechanism.events import Event, PriceChanged, WorkerJoined, WorkerLost
+from gavelx.prices import Prices
+from gavelx.service.state.replay import made_with
+from gavelx.service.state.snapshots import replay
+from gavelx.service.state.state import State
+from gavelx.service.store.log import Log
+from gavelx.service.store.records import Entry, Started
+
+Watch = Callable[[int, int], None]
+"""Hears how many records were read, of how many."""
+
+
+def read_usage(
+    place: str,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    watch: Watch = lambda done, total: None,
+) -> Usage:
+    """The device time by a log, from ``since`` on (or its begin), up to ``until`` (or its end).
+
+    Raises :class:`InputFileError` for a log in which nothing was recorded, and :class:`OptionError` for a moment
+    that the log does not have.
+    """
+    log = Log(place, read_only=True)
+    try:
+        state = State(made_with(log))
+        meter = Meter(state, since, until)
+        for record, entry, _ in replay(log, state, before=meter.before):
+            assert entry.event is not None
+            meter.after(entry.event)
+            watch(record.sequence, log.last_sequence)
+            if meter.is_over:
+                break
+        return meter.usage()
+    finally:
+        log.close()
+
+
+class Calendar:
+    """What day it was on the log's clock, as each scheduler wrote it down when it started."""
+
+    def __init__(self) -> None:
+        self._zero: float | None = None  # the UTC timestamp at which the log's clock was at 0, by the last start
+        self._from_s = 0.0  # nobody knows what was before
+
+    def note(self, entry: Entry) -> None:
+        """A scheduler may have started."""
+        assert entry.event is not None
+        if isinstance(entry.event, Started) and (utc := entry.note.get("utc")):
+            if self._zero is None:
+                self._from_s = entry.event.time_s
+            self._zero = datetime.fromisoformat(utc).timestamp() - entry.event.time_s
+
+    def seconds(self, moment: datetime, option: str) -> float:
+        """The same moment on the log's clock; infinity while that is not known.
+
+        Raises :class:`OptionError` for one of a time of which nobody knows what day it was.
+        """
+        if self._zero is None:
+            return math.inf
+        found = moment.timestamp() - self._zero
+        if found < self._from_s > 0.0:
+            problem = "what day it was is not in the older part of this log"
+            raise OptionError(problem, where=option, expected=f"{self._day(self._from_s + 1.0)} or later")
+        return found
+
+    def mistake(self, option: str, end_s: float) -> OptionError:
+        """What is wrong with a moment that did not come before the log's end."""
+        if self._zero is None:
+            hint = "the bill of the whole log; gavelx serve writes down what day it is when it starts"
+            return OptionError("this log does not say what day it was", where=option, hint=hint)
+        return OptionError("the log ends before", where=option, expected=f"{self._day(end_s)} or earlier")
+
+    def _day(self, time_s: float) -> str:
+        assert self._zero is not None
+        return f"{datetime.fromtimestamp(self._zero + time_s, UTC):%Y-%m-%dT%H:%M:%S}"
+
+
+@dataclass
+class Part:
+    """A time of constant prices: device-seconds charged by job and type, and available by type, all by number."""
+
+    from_s: float
+    prices: Prices
+    charged_s: dict[tuple[int, int], float] = field(default_factory=lambda: defaultdict(float))
+    available_s: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+
+
+class Meter:
+    """Follows a state, and adds up its device time from one moment to another."""
+
+    def __init__(self, state: State, since: datetime | None, until: datetime | None) -> None:
+        self.state, self.since, self.until = state, since, until
+        self.is_over = False
+        self._calendar = Calendar()
+        self._now_s = 0.0
+        self._there: Counter[int] = Counter()  # devices by type
+        self._parts = [Part(0.0, state.mechanism.accounts.prices)]
+        self._policies: dict[str, None] = {}
+        state.mechanism.accounts.charged = self._charged
+
+    def before(self, entry: Entry) -> None:
+        """This entry is the next one."""
+        assert entry.event is not None
+        now_s = entry.event.time_s
+        self._calendar.note(entry)
+        if self.since is not None and (at_s := self._calendar.seconds(self.since, "--since")) <= now_s:
+            self.since = None
+            self._cut(max(at_s, self._now_s))
+            self._parts, self._policies = self._parts[-1:], {}
+        if self.until is not None and (at_s := self._calendar.seconds(self.until, "--until")) <= now_s:
+            self.until, self.is_over = None, True
+            self._cut(max(at_s, self._now_s))
+        self._pass(now_s)
+
+    def after(self, event: Event) -> None:
+        """It is applied."""
+        if self.is_over:
+            return
+        if self.state.policy:
+            self._policies[self.state.policy] = None
+        match event:
+            case PriceChanged(time_s=now_s, prices=prices):
+                self._parts.append(Part(now_s, prices))
+            case WorkerLost() | WorkerJoined():
+                before, self._there = self._there, self._devices()
+                if isinstance(event, WorkerLost):
+                    for a, devices in (before - self._there).items():  # it was gone before that was noticed
+                        self._parts[-1].available_s[a] -= devices * (event.time_s - event.over_s)
+
+    def _devices(self) -> Counter[int]:
+        there, types = Counter[int](), self.state.mechanism.hardware.accelerators
+        for machine in self.state.machines.values():
+            if not machine.lost:
+                there[types.index(machine.server.accelerator)] += machine.server.device_count
+        return there
+
+    def _charged(self, charge: Charge) -> None:
+        job_id, a, device_s = charge
+        self._parts[-1].charged_s[job_id, a] += device_s
+
+    def _pass(self, now_s: float) -> None:
+        for a, devices in self._there.items():
+            self._parts[-1].available_s[a] += devices * (now_s - self._now_s)
+        self._now_s = now_s
+
+    def _cut(self, now_s: float) -> None:
+        """A part ends; what jobs hold now will be charged in the next one, and a piece of it is of this one."""
+        self._pass(now_s)
+        before = self._parts[-1]
+        after = Part(now_s, before.prices)
+        for job_id, a, device_s in self.state.mechanism.accounts.not_charged_yet(now_s):
+            before.charged_s[job_id, a] += device_s
+            after.charged_s[job_id, a] -= device_s
+        self._parts.append(after)
+
+    def usage(self) -> Usage:
+        """What was added up."""
+        if self.since is not None:
+            raise self._calendar.mistake("--since", self._now_s)
+        if self.until is not None and self._calendar.seconds(self.until, "--until") == math.inf:
+            raise self._calendar.mistake("--until", self._now_s)
+        if not self.is_over:
+            self._cut(self._now_s)
+        parts = self._parts[:-1]
+        names = self.state.mechanism.hardware.accelerators
+        there = {a for part in parts for a in (*part.available_s, *(a for _, a in part.charged_s))}
+        types = {a: names[a] for a in sorted(there)}
+        periods = tuple(_period(part, parts[0].from_s, types) for part in parts)
+        idle = {name: sum(period.idle_device_s[name] for period in periods) for name in types.values()}
+        label = "recorded" + (f" ({', '.join(self._policies)})" if self._policies else "")
+        return Usage(label, self._uses(parts, types), idle, parts[-1].prices.name, periods)
+
+    def _uses(self, parts: list[Part], types: dict[int, str]) -> tuple[Use, ...]:
+        of_job: dict[int, dict[int, dict[str, float]]] = {}
+        for k, part in enumerate(parts):
+            for (job_id, a), device_s in part.charged_s.items():
+                if device_s:
+                    of_job.setdefault(job_id, {}).setdefault(k, {})[types[a]] = device_s
+        owner_of = {job_id: self.state.jobs[job_id].job.owner for job_id in of_job}
+        return tuple(Use(i, owner_of[i], _summed(of_job[i]), of_job[i]) for i in sorted(of_job))
+
+
+def _summed(of_period: dict[int, dict[str, float]]) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for device_s in of_period.values():
+        for name, seconds in device_s.items():
+            found[name] += seconds
+    return dict(found)
+
+
+def _period(part: Part, begin_s: float, types: dict[int, str]) -> Period:
+    idle_s = {a: part.available_s.get(a, 0.0) for a in types}
+    for (_, a), device_s in part.charged_s.items():
+        idle_s[a] -= device_s
+    usd = {name: part.prices.of(name) for name in types.values()}
+    return Period(
+        part.from_s - begin_s,
+        {name: None if math.isnan(each) else Decimal(repr(each)) for name, each in usd.items()},
+        {types[a]: max(0.0, seconds) for a, seconds in idle_s.items()},
+    )

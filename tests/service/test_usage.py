@@ -1,0 +1,235 @@
+"""The device time of a cluster by its log: what jobs paid, to the last second, in any window."""
+
+import math
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gavelx.cluster import Server
+from gavelx.errors import OptionError
+from gavelx.files.results import Usage
+from gavelx.mechanism import events
+from gavelx.prices import Prices
+from gavelx.pricing.bill import bill_as_run
+from gavelx.service.state.snapshots import compact
+from gavelx.service.state.state import State
+from gavelx.service.state.usage import Meter, read_usage
+from gavelx.service.store.log import Log
+from gavelx.service.store.records import Started, entry_of
+from tests.service.written_log import POLICIES, ROUND_S, SERVERS, Writer
+
+BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
+WORDS = ("submit", "submit", "round", "round", "policy", "price", "lose", "join", "restart")
+
+
+class Cluster(Writer):
+    """What happens there is drawn; ``up_s`` is an account of its own of how long devices were there."""
+
+    def __init__(self, seed: int, *, dated: bool = True) -> None:
+        self.dated, self.lost, self.epoch = dated, set[int](), 0
+        self.off_s = 0.0  # while no scheduler ran, the log's clock stood still
+        self.up_s, self._counted_s = Counter[str](), 0.0
+        super().__init__(seed)
+
+    def ask(self, policy: str) -> None:
+        if not self.now_s:
+            self.restart()
+        super().ask(policy)
+
+    @property
+    def day(self) -> datetime:
+        return BEGAN + timedelta(seconds=self.now_s + self.off_s)
+
+    def restart(self) -> None:
+        self.off_s += 3600.0 if self.now_s else 0.0
+        started = Started(self.now_s, "boot", self.now_s, 60.0)
+        self.write(started, {"utc": self.day.isoformat()} if self.dated else {})
+
+    def count(self) -> None:
+        """What was there until now."""
+        for n, (accelerator, devices) in SERVERS.items():
+            self.up_s[accelerator] += 0.0 if n in self.lost else devices * (self.now_s - self._counted_s)
+        self._counted_s = self.now_s
+
+    def lose(self, lapsed_s: float | None = None) -> None:
+        self.count()
+        if here := sorted(set(SERVERS) - self.lost):
+            self.lost.add(here[0])
+            self.write(events.WorkerLost(self.now_s, here[0], self.epoch, lapsed_s))
+
+    def join(self) -> None:
+        self.count()
+        if self.lost:
+            self.epoch += 1
+            n = self.lost.pop()
+            note = {"name": f"server-{n}", "address": "10.0.0.1", "boot_id": f"boot-{n}-{self.epoch}"}
+            self.write(events.WorkerJoined(self.now_s, Server(n, *SERVERS[n]), self.epoch), note)
+
+    def happen(self, word: str) -> None:
+        match word:
+            case "policy":
+                self.ask(str(self.rng.choice(POLICIES)))
+            case "price":
+                usd = {"v100": float(self.rng.integers(1, 9)), "k80": float(self.rng.integers(1, 9)) / 8}
+                self.write(events.PriceChanged(self.now_s, Prices(usd, "of the day")))
+            case _:
+                getattr(self, word)()
+
+    def usage(self, since: datetime | None = None, until: datetime | None = None) -> Usage:
+        """As :func:`read_usage` has it, from memory."""
+        meter = Meter(State(self.made_with), since, until)
+        for record in self.records:
+            entry = entry_of(record)
+            meter.before(entry)
+            meter.state.apply(entry)
+            assert entry.event is not None
+            meter.after(entry.event)
+        return meter.usage()
+
+    def spent_usd(self) -> dict[int, float]:
+        """By the state itself, as `gavelx status` says it."""
+        accounts = self.state.mechanism.accounts
+        accounts.settle_all(self.now_s)
+        live = self.state.mechanism.live
+        found = {i: known.spent_usd for i, known in self.state.jobs.items()}
+        found |= dict(zip(live.id.tolist(), live.spent_usd.tolist(), strict=True))
+        return {i: usd for i, usd in found.items() if usd}
+
+
+CLUSTERS = st.builds(
+    lambda seed, words: played(Cluster(seed), words),
+    st.integers(0, 10**6),
+    st.lists(st.sampled_from(WORDS), min_size=5, max_size=40),
+)
+
+
+def played(cluster: Cluster, words: list[str]) -> Cluster:
+    for word in words:
+        cluster.happen(word)
+    cluster.write(events.Wake(cluster.now_s))  # the log goes on until now
+    cluster.count()
+    return cluster
+
+
+def seconds(usages: list[Usage]) -> Counter[tuple[object, str]]:
+    """By job and type; None: idle."""
+    found = Counter[tuple[object, str]]()
+    for usage in usages:
+        for use in usage.uses:
+            found.update({(use.job_id, name): device_s for name, device_s in use.device_s.items()})
+        found.update({(None, name): device_s for name, device_s in usage.idle_device_s.items()})
+    return found
+
+
+def usd_of(usage: Usage) -> dict[int, float]:
+    """The dollars of each job, each second at the price of its time."""
+    tariffs = [period.usd_per_hour for period in usage.periods]
+    return {
+        use.job_id: sum(
+            device_s * float(tariffs[k][name] or math.nan) / 3600.0
+            for k, of_type in use.device_s_of_period.items()
+            for name, device_s in of_type.items()
+        )
+        for use in usage.uses
+    }
+
+
+@given(CLUSTERS)
+def test_jobs_pay_what_status_says_and_the_rest_is_idle(cluster: Cluster) -> None:
+    usage = cluster.usage()
+    assert usd_of(usage) == pytest.approx(cluster.spent_usd(), abs=1e-9)
+    total_s = Counter[str]()
+    for (_, name), device_s in seconds([usage]).items():
+        total_s[name] += device_s
+    assert total_s == pytest.approx(cluster.up_s, abs=1e-6)
+    bill = bill_as_run(usage, "as-run", {})
+    spent = sum(cluster.spent_usd().values())
+    assert float(bill.busy_usd) == pytest.approx(spent, abs=0.0051)
+    assert bill.total_usd == sum(usd for *_, usd in bill.by_job) + bill.idle_usd
+
+
+@given(CLUSTERS, st.lists(st.floats(0.0, 1.0), min_size=1, max_size=4))
+def test_windows_add_up_to_the_whole(cluster: Cluster, places: list[float]) -> None:
+    """Also where they begin while no scheduler ran, or before the log, and end after it."""
+    length_s = (cluster.day - BEGAN).total_seconds()
+    cuts = [BEGAN + timedelta(seconds=round(place * length_s, 3)) for place in sorted(places)]
+    windows = [*zip([None, *cuts], [*cuts, None], strict=True)]
+    windows = [(since, until) for since, until in windows if since is None or since <= cluster.day]
+    parts = seconds([cluster.usage(since, until) for since, until in windows])
+    assert parts == pytest.approx(dict.fromkeys(parts, 0.0) | seconds([cluster.usage()]), abs=1e-6)
+    everything = cluster.usage(BEGAN - timedelta(days=1), cluster.day + timedelta(days=1))
+    assert seconds([everything]) == seconds([cluster.usage()])
+
+
+def stored(place: Path, cluster: Cluster) -> str:
+    log = Log(str(place))
+    log.configure(cluster.made_with.to_json())
+    log.append(cluster.records)
+    log.close()
+    return str(place)
+
+
+def busy(*, dated: bool = True) -> Cluster:
+    return played(
+        Cluster(3, dated=dated), [*("submit", "submit", "round") * 4, "price", "restart", *("round",) * 3]
+    )
+
+
+def test_a_compacted_log_has_the_same_bill(tmp_path: Path) -> None:
+    place, heard = stored(tmp_path, busy()), list[tuple[int, int]]()
+    before = read_usage(place, watch=lambda done, total: heard.append((done, total)))
+    assert heard[-1][0] == heard[-1][1] == len(heard)
+    assert compact(place).archived > 0
+    assert read_usage(place) == before
+
+
+def test_a_server_was_there_until_it_was_gone_not_until_that_was_noticed() -> None:
+    cluster = Cluster(3)
+    cluster.round()
+    cluster.lose(lapsed_s=cluster.now_s - 20.0)
+    assert cluster.usage().idle_device_s == {"v100": 8 * ROUND_S - 4 * 20.0, "k80": 4 * ROUND_S}
+
+
+def test_types_that_were_not_there_need_no_price() -> None:
+    """So a bill of this month does not ask what a device of last year costs."""
+    cluster = played(Cluster(3), ["round", "lose", "lose", "round"])
+    later = cluster.day
+    played(cluster, ["round"])
+    assert list(cluster.usage(since=later).idle_device_s) == ["k80"]
+
+
+def test_the_policies_of_the_window_are_named() -> None:
+    cluster = busy()
+    between = cluster.day
+    cluster.happen("round")
+    cluster.ask("fifo")
+    cluster.happen("round")
+    assert cluster.usage().policy == f"recorded ({POLICIES[0]}, fifo)"
+    assert cluster.usage(until=between).policy == f"recorded ({POLICIES[0]})"
+
+
+def test_what_the_log_does_not_know_is_said(tmp_path: Path) -> None:
+    undated = stored(tmp_path / "undated", busy(dated=False))
+    assert read_usage(undated).uses
+    for option in ("since", "until"):
+        with pytest.raises(OptionError, match=f"--{option}: this log does not say what day it was"):
+            read_usage(undated, **{option: BEGAN})
+    upgraded = busy(dated=False)
+    upgraded.dated = True
+    upgraded.restart()
+    first, older = upgraded.day, upgraded.day - timedelta(seconds=1)
+    upgraded.happen("round")
+    place = stored(tmp_path / "upgraded", upgraded)
+    for window in ({"since": older}, {"until": older}):
+        with pytest.raises(
+            OptionError, match="what day it was is not in the older part of this log; expected 2026-11"
+        ):
+            read_usage(place, **window)
+    parts = [read_usage(place, until=first), read_usage(place, since=first)]
+    assert seconds(parts) == pytest.approx(seconds([read_usage(place)]))
+    with pytest.raises(OptionError, match=r"--since: the log ends before; expected 2026-11-01T\S+ or earlier"):
+        read_usage(place, since=upgraded.day + timedelta(seconds=1))
