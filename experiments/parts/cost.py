@@ -118,7 +118,8 @@ def _process(name: str, environment: dict[str, str], folder: str) -> None:
                 times[who].append((time.process_time() - begin_s) / updates)
         warm = json.dumps({who: one[1:] for who, one in times.items()})
         (Path(folder) / f"times-{gang.rank}.json").write_text(warm)
-        sides["ours"].close()
+        for one in sides.values():
+            one.close()
 
 
 def _data(side: int) -> TensorDataset:

@@ -20,7 +20,7 @@ from experiments.parts.models import MODELS, OPTIMIZERS, Images
 from gavelx.training import Gang, Training, randomness
 from gavelx.training.contexts import seed_all
 from gavelx.training.determinism import prepare_gpu
-from gavelx.training.gang import unwrapped
+from gavelx.training.gang import dismantle, unwrapped
 
 SAMPLES = 62
 """No multiple of any update: the last one of an epoch is filled up."""
@@ -121,6 +121,8 @@ def under_torch(script: Script, rank: int, world_size: int, store: str, folder: 
     dist.all_gather_object(generators, randomness.capture(own_device=True))
     if rank == 0:
         torch.save(content | {"contexts": dict(enumerate(generators))}, folder / "reached.pt")
+    for model in trained.models:
+        dismantle(model)
     dist.barrier()
     dist.destroy_process_group()
 

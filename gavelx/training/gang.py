@@ -53,7 +53,7 @@ class Parallel(nn.Module):
 
     def leave(self) -> None:
         while self._wrapper:
-            _dismantle(self._wrapper.pop())
+            dismantle(self._wrapper.pop())
 
     def sync(self, last: bool) -> None:
         """Whether the next backward pass ends the update, and adds up the gradients of all processes."""
@@ -80,8 +80,12 @@ def _wrapped(model: nn.Module, device: torch.device, init_sync: bool = True) -> 
     return DistributedDataParallel(model, device_ids=devices, init_sync=init_sync)
 
 
-def _dismantle(wrapper: DistributedDataParallel) -> None:
-    """A wrapper that outlived its group made the process hang."""
+def dismantle(wrapper: DistributedDataParallel) -> None:
+    """Take a wrapper apart before its group ends.
+
+    One that outlives its group may hang: torch (2.13) deletes the group with it, and waits for the group's threads
+    without letting go of the interpreter, which they need to delete tensors.
+    """
     for part in ("reducer", "logger", "process_group"):
         wrapper.__dict__.pop(part, None)
 
@@ -119,7 +123,7 @@ class Gang:
     ) -> None:
         """Delete the wrappers, then leave."""
         while self._wrappers:
-            _dismantle(self._wrappers.pop())
+            dismantle(self._wrappers.pop())
         for model in self.models:
             model.leave()
         gc.collect()
