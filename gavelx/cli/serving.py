@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -70,10 +71,17 @@ def run_serve(typed: ServeOptions, as_json: bool) -> None:
         restored=typed.restored,
         new=typed.new,
     )
+    open_as_many_files_as_allowed()
     sys.setswitchinterval(SWITCH_S)
     gc.set_threshold(*COLLECT_AFTER)
     with suppress(StoppedError):
         asyncio.run(_serve(options, as_json))
+
+
+def open_as_many_files_as_allowed() -> None:
+    """The soft limit of open files, often 1,024, is for programs that use select(); each connection is a file."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _serve(options: Options, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shlex
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from gavelx.cli.clients import _plain
 from gavelx.cli.cluster_commands import EXAMPLES
 from gavelx.cli.cluster_options import ServeOptions
 from gavelx.cli.commands import app
-from gavelx.cli.serving import _configure
+from gavelx.cli.serving import _configure, open_as_many_files_as_allowed
 from gavelx.rpc import wire_pb2 as wire
 from tests.service.agents import configuration
 from tests.service.background import Background
@@ -317,3 +318,13 @@ def test_a_new_log_lets_jobs_be_resized_and_an_old_one_stays_as_it_was() -> None
     assert configure(before).rules.overheads == before.rules.overheads
     asked = _configure(ServeOptions(overheads="restart=30,resize=2"))(before).rules.overheads.default
     assert (asked.restart_s, asked.resize_s) == (30.0, 2.0)
+
+
+def test_a_scheduler_has_as_many_connections_as_it_may_have() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+        open_as_many_files_as_allowed()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
