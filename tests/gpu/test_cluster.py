@@ -1,5 +1,6 @@
 """An agent finds this machine's GPU, and jobs take turns on it."""
 
+import os
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import torch
 
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.throughputs import Pairing
-from gavelx.worker.devices import find_devices
+from gavelx.worker.devices import find_devices, type_of
 from tests.cli.conftest import shell as shell  # noqa: PLC0414  (a fixture)
 from tests.cli.running import Shell
 from tests.terminal import ROOT, Terminal
@@ -26,11 +27,14 @@ JOBS = [
 
 def test_a_gpu_is_found_by_its_product_and_named_by_its_uuid() -> None:
     devices = find_devices(None)
-    assert devices.accelerator in torch.cuda.get_device_name().lower()
+    assert devices.accelerator == type_of(torch.cuda.get_device_name())
     seen = "import torch; print(torch.cuda.device_count(), torch.cuda.get_device_properties(0).uuid)"
     for device in devices.ids:
         ran = subprocess.run(
-            [sys.executable, "-c", seen], env={"CUDA_VISIBLE_DEVICES": device}, capture_output=True, check=True
+            [sys.executable, "-c", seen],
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": device},
+            capture_output=True,
+            check=True,
         )
         count, uuid = ran.stdout.decode().split()
         assert (count, f"GPU-{uuid}") == ("1", device)
@@ -45,7 +49,7 @@ def test_jobs_take_turns_on_it_and_lose_no_bit(
         subprocess.run(
             [sys.executable, *job.split()[1:]],
             cwd=tmp_path,
-            env={"PYTHONPATH": str(ROOT), "GAVELX_JOB_DIR": str(tmp_path / f"whole{i}")},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "GAVELX_JOB_DIR": str(tmp_path / f"whole{i}")},
             capture_output=True,
             check=True,
         ).stdout.decode()
