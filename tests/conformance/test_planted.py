@@ -127,7 +127,9 @@ def test_tampering_is_found(
 
 def others_are_not_paid_for(patch: pytest.MonkeyPatch) -> None:
     right = Accounts._charge
-    patch.setattr(Accounts, "_charge", lambda self, *what: right(self, *what[:4]))
+    patch.setattr(
+        Accounts, "_charge", lambda self, j_L, a_L, n_L, _, seconds_L: right(self, j_L, a_L, n_L, None, seconds_L)
+    )
 
 
 def others_are_not_given_back(patch: pytest.MonkeyPatch) -> None:
