@@ -123,7 +123,7 @@ def bill_as_run(usage: Usage, prices: str, quotes: Mapping[str, Quote]) -> Bill:
 
 def _check_known(seconds: Iterable[Seconds], usd_K: Sequence[Tariff], usage: Usage, prices: str) -> None:
     """Raise :class:`OptionError` that names every type that was available at a time when it had no price."""
-    there = {(k, name) for parts in seconds for k, part in parts.items() for name in part if part[name] > 0}
+    there = {(k, name) for parts in seconds for k, part in parts.items() for name in part if part[name]}
     unpriced = {name for k, name in there if usd_K[k][name] is None}
     if missing := [name for name in usage.accelerators if name in unpriced]:
         problem = f"{shown(usage.policy)} ran while no price of {', '.join(missing)} was known"
@@ -137,7 +137,8 @@ def _rounded(cost: Cost, usd: Decimal = Decimal(1), unit: Decimal = CENT) -> Bil
         spent = _added_up(part for _, _, amounts in cost.by_job for part in amounts.items())
         types = {name: spent.get(name, Decimal(0)) / usd for name in cost.idle}
         idle = {name: amount / usd for name, amount in cost.idle.items()}
-        busy_usd, idle_usd = (_sum(parts.values()).quantize(unit, ROUND_HALF_EVEN) for parts in (types, idle))
+        sums = (_sum(parts.values()).quantize(unit, ROUND_HALF_EVEN) for parts in (types, idle))
+        busy_usd, idle_usd = (amount + 0 for amount in sums)  # no -0.00
         whole = in_whole_units(jobs, busy_usd, unit)
         by_job = tuple((job_id, owner, whole[n]) for n, (job_id, owner, _) in enumerate(cost.by_job))
         return Bill(

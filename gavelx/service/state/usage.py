@@ -1,8 +1,9 @@
 """The device time of a cluster by its log: what jobs were charged for, and what no job held, for a bill.
 
 The log is replayed, and the mechanism's accounts tell of each charge, so a bill at the log's own prices is what
-``gavelx status`` says of its jobs. A charge counts when it is made: where an agent reports later that a lease was
-held for longer or shorter than was known, the difference is at the price, and on the bill, of that time.
+``gavelx status`` says of its jobs. What is found out later counts then, at the price and on the bill of that
+time: a lease was held for longer or shorter than was known, or a server was gone before that was noticed. So there
+may be less than no time of a job, or of idle devices, in a part that begins in between; parts add up to the whole.
 """
 
 import math
@@ -214,5 +215,5 @@ def _period(part: Part, begin_s: float, types: dict[int, str]) -> Period:
     return Period(
         part.from_s - begin_s,
         {name: None if math.isnan(each) else Decimal(repr(each)) for name, each in usd.items()},
-        {types[a]: max(0.0, seconds) for a, seconds in idle_s.items()},
+        {types[a]: round(seconds, 6) for a, seconds in idle_s.items()},  # what is less comes of rounding
     )
