@@ -46,8 +46,8 @@ class Cluster(Writer):
     def day(self) -> datetime:
         return BEGAN + timedelta(seconds=self.now_s + self.off_s)
 
-    def restart(self) -> None:
-        self.off_s += 3600.0 if self.now_s else 0.0
+    def restart(self, off_s: float = 3600.0) -> None:
+        self.off_s += off_s if self.now_s else 0.0
         started = Started(self.now_s, "boot", self.now_s, 60.0)
         self.write(started, {"utc": self.day.isoformat()} if self.dated else {})
 
@@ -269,3 +269,29 @@ def test_what_the_log_does_not_know_is_said(tmp_path: Path) -> None:
     assert seconds(parts) == pytest.approx(seconds([read_usage(place)]))
     with pytest.raises(OptionError, match=r"--since: the log ends before; expected 2026-11-01T\S+ or earlier"):
         read_usage(place, since=upgraded.day + timedelta(seconds=1))
+
+
+def test_a_moment_while_no_scheduler_ran_is_known_however_short_the_log_before_it() -> None:
+    """The log's clock stands still while a machine is off: by the last start, that moment is before the first."""
+    cluster = busy(dated=False)
+    cluster.dated = True
+    cluster.restart()
+    cluster.round()
+    off = cluster.day + timedelta(hours=5)
+    cluster.restart(off_s=6 * 3600.0)
+    cluster.round()
+    parts = [cluster.usage(until=off), cluster.usage(since=off)]
+    assert seconds(parts) == pytest.approx(seconds([cluster.usage()]), abs=1e-4)
+    assert sum(parts[1].periods[0].idle_device_s.values()) <= 12 * ROUND_S
+
+
+@pytest.mark.parametrize("off_s", [-86400.0, -1e9, 1e9])
+def test_a_clock_that_was_set_loses_no_time_and_counts_none_twice(off_s: float) -> None:
+    cluster = busy()
+    cuts = [cluster.day - timedelta(seconds=50)]
+    cluster.restart(off_s=off_s)
+    played(cluster, ["round"])
+    cuts += [cluster.day - timedelta(seconds=20), BEGAN + timedelta(seconds=70)]
+    for cut in cuts:
+        parts = [cluster.usage(until=cut), cluster.usage(since=cut)]
+        assert seconds(parts) == pytest.approx(seconds([cluster.usage()]), abs=1e-4)

@@ -59,15 +59,16 @@ class Calendar:
 
     def __init__(self) -> None:
         self._zero: float | None = None  # the UTC timestamp at which the log's clock was at 0, by the last start
-        self._from_s = 0.0  # nobody knows what was before
+        self._first = -math.inf  # that of the first start which wrote it down; nobody knows what was before
 
     def note(self, entry: Entry) -> None:
         """A scheduler may have started."""
         assert entry.event is not None
         if isinstance(entry.event, Started) and (utc := entry.note.get("utc")):
-            if self._zero is None:
-                self._from_s = entry.event.time_s
-            self._zero = datetime.fromisoformat(utc).timestamp() - entry.event.time_s
+            now = datetime.fromisoformat(utc).timestamp()
+            if self._zero is None and entry.event.time_s > 0.0:
+                self._first = now
+            self._zero = now - entry.event.time_s
 
     def seconds(self, moment: datetime, option: str) -> float:
         """The same moment on the log's clock; infinity while that is not known.
@@ -76,22 +77,17 @@ class Calendar:
         """
         if self._zero is None:
             return math.inf
-        found = moment.timestamp() - self._zero
-        if found < self._from_s > 0.0:
+        if moment.timestamp() < self._first:
             problem = "what day it was is not in the older part of this log"
-            raise OptionError(problem, where=option, expected=f"{self._day(self._from_s + 1.0)} or later")
-        return found
+            raise OptionError(problem, where=option, expected=f"{_day(self._first + 1.0)} or later")
+        return moment.timestamp() - self._zero
 
     def mistake(self, option: str, end_s: float) -> OptionError:
         """What is wrong with a moment that did not come before the log's end."""
         if self._zero is None:
             hint = "the bill of the whole log; gavelx serve writes down what day it is when it starts"
             return OptionError("this log does not say what day it was", where=option, hint=hint)
-        return OptionError("the log ends before", where=option, expected=f"{self._day(end_s)} or earlier")
-
-    def _day(self, time_s: float) -> str:
-        assert self._zero is not None
-        return f"{datetime.fromtimestamp(self._zero + time_s, UTC):%Y-%m-%dT%H:%M:%S}"
+        return OptionError("the log ends before", where=option, expected=f"{_day(self._zero + end_s)} or earlier")
 
 
 @dataclass
@@ -197,6 +193,10 @@ class Meter:
                     of_job.setdefault(job_id, {}).setdefault(k, {})[types[a]] = device_s
         owner_of = {job_id: self.state.jobs[job_id].job.owner for job_id in of_job}
         return tuple(Use(i, owner_of[i], _summed(of_job[i]), of_job[i]) for i in sorted(of_job))
+
+
+def _day(timestamp: float) -> str:
+    return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def _summed(of_period: dict[int, dict[str, float]]) -> dict[str, float]:
