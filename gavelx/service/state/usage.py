@@ -108,7 +108,8 @@ class Meter:
         self.is_over = False
         self._calendar = Calendar()
         self._now_s = 0.0
-        self._there: Counter[int] = Counter()  # devices by type
+        self._there = Counter[int]()  # devices by type
+        self._of_server: dict[int, Counter[int]] = {}  # each that is there
         self._parts = [Part(0.0, state.mechanism.accounts.prices)]
         self._policies: dict[str, None] = {}
         state.mechanism.accounts.charged = self._charged
@@ -136,18 +137,19 @@ class Meter:
         match event:
             case PriceChanged(time_s=now_s, prices=prices):
                 self._parts.append(Part(now_s, prices))
-            case WorkerLost() | WorkerJoined():
-                before, self._there = self._there, self._devices()
-                if isinstance(event, WorkerLost):
-                    for a, devices in (before - self._there).items():  # it was gone before that was noticed
-                        self._parts[-1].available_s[a] -= devices * (event.time_s - event.over_s)
+            case WorkerJoined(server=server):
+                self._leave(server.id)
+                a = self.state.mechanism.hardware.accelerators.index(server.accelerator)
+                self._of_server[server.id] = Counter({a: server.device_count})
+                self._there += self._of_server[server.id]
+            case WorkerLost(server_id=server_id) if self.state.machines[server_id].lost:
+                for a, devices in self._leave(server_id).items():  # it was gone before that was noticed
+                    self._parts[-1].available_s[a] -= devices * (event.time_s - event.over_s)
 
-    def _devices(self) -> Counter[int]:
-        there, types = Counter[int](), self.state.mechanism.hardware.accelerators
-        for machine in self.state.machines.values():
-            if not machine.lost:
-                there[types.index(machine.server.accelerator)] += machine.server.device_count
-        return there
+    def _leave(self, server_id: int) -> Counter[int]:
+        devices = self._of_server.pop(server_id, Counter())
+        self._there -= devices
+        return devices
 
     def _charged(self, charge: Charge) -> None:
         job_id, a, device_s = charge
