@@ -13,8 +13,10 @@ _LITE_TPU = re.compile(r"(tpu[-_ ]?)?v(\d)[-_ ]?lite(pod)?")
 _MEMORY = re.compile(r"(\d+)g(?:i?b)?")
 _SLICE = re.compile(r"(\d)g\.(\d+)gb")
 """A MIG profile: compute slices and memory, 1g.5gb."""
-_VARIANTS = ("ti", "super", "laptop", "mobile")
+_VARIANTS = ("ti", "super", "laptop", "mobile", "maxq", "d")
 """Words of other cards of the same number."""
+_SHARE = re.compile(r"\d+[abcq]")
+"""A part of a device of which no data sheet follows: a virtual GPU, A10-4Q, or a slice of a slice, 1c.2g.10gb."""
 _MEANS = {"hbm3": "sxm", "hbm3e": "sxm"}
 """What drivers say of the form: an H100 with HBM3 is an SXM card, the PCIe card has HBM2e."""
 MEMORY_ROUNDING = 0.08
@@ -126,6 +128,8 @@ class DataSheets:
         if chip not in words or (chip == "tpu" and not words & {*others}):
             return 0
         if any(variant in words and not chip.endswith(variant) for variant in _VARIANTS):
+            return 0
+        if any(_SHARE.fullmatch(word) for word in words):
             return 0
         for word in words:
             if (gb := _MEMORY.fullmatch(word)) and not math.isclose(

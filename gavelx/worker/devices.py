@@ -14,6 +14,8 @@ from gavelx.files.data_sheets import device_of, load_data_sheets
 
 DEVICES_MAX = 1024
 _FORM = "TYPE=COUNT, for example v100=2 or cpu=4"
+_SAY_NOTHING = {"generation", "edition", "blackwell", "gpu", "with", "design"}
+"""Words of the names of cards without which they are still distinct."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,8 @@ def type_of(product: str) -> str:
     ['k80', 'a100-80gb', 'a100-1g.5gb']
     """
     if not load_data_sheets().has(product):
-        return _short_name(product)
+        short = _short_name(product)
+        return _plain(product) if load_data_sheets().has(short) else short
     device = device_of(product)
     chip, *more = device.split("-")
     names = ("-".join((chip, *some)) for count in range(len(more) + 1) for some in combinations(more, count))
@@ -89,13 +92,21 @@ def type_of(product: str) -> str:
 
 
 def _short_name(product: str) -> str:
-    """A name for a product without a data sheet."""
-    words = re.sub(r"\b(nvidia|tesla|geforce|quadro|graphics device)\b", " ", product.lower()).strip()
-    consumer = re.match(r"(rtx|gtx|titan)[ -]*(\w+)?[ ]*(ti|super)?", words)
-    if consumer:
-        return "".join(filter(None, consumer.groups()))
-    model = re.match(r"[a-z]{1,2}\d+[a-z]?", words)
-    return model[0] if model else re.sub(r"[^a-z0-9]+", "-", words).strip("-") or "gpu"
+    """A name for a product without a data sheet, of which there may be slices."""
+    whole, _, part = _plain(product).partition("-mig-")
+    if re.match("rtx|gtx|titan", whole):
+        words = (word for word in whole.split("-") if word not in _SAY_NOTHING)
+        short = "".join(f"-{word}" if word.endswith("gb") else word for word in words)
+    else:
+        model = re.match(r"[a-z]{1,2}\d+[a-z]*", whole)
+        short = model[0] if model else whole
+    return f"{short}-{part}" if part else short
+
+
+def _plain(product: str) -> str:
+    """A product in lower case without its maker: words and dashes."""
+    words = re.sub(r"\b(nvidia|tesla|geforce|quadro|graphics device)\b", " ", product.lower())
+    return re.sub(r"[^a-z0-9.]+", "-", words).strip("-.") or "gpu"
 
 
 class Gpu(NamedTuple):
