@@ -107,8 +107,13 @@ def _recorded(log: str, since: str | None, until: str | None) -> Usage:
     with service_installed():
         check_not_typed("--log", log)
         from gavelx.service.state.usage import read_usage  # noqa: PLC0415
+
+    def ends(day: str) -> None:
+        line = f"--until {until}: the last record of the log is of {day}; what was later is not on this bill"
+        stderr().print(line, markup=False, soft_wrap=True)
+
     with reading("the log") as watch:
-        return read_usage(log, begin, end, watch)
+        return read_usage(log, begin, end, watch, ends)
 
 
 def _moment(text: str | None, option: str) -> datetime | None:

@@ -36,7 +36,7 @@ class BillOptions:
         str | None,
         typer.Option(
             metavar="LOG",
-            help="What a real cluster did: the --state of its service, a folder or a URL. Default, without "
+            help="What a real cluster did: the --state of its scheduler, a folder or a URL. Default, without "
             "--result: $GAVELX_STATE.",
             rich_help_panel=_WHAT,
         ),
@@ -45,12 +45,13 @@ class BillOptions:
         str | None,
         typer.Option(
             metavar="DATE",
-            help="Of a log, from then on: 2026-11, 2026-11-01 or 2026-11-01T08:00+01:00 (UTC without a zone).",
+            help="Of a log, what was from then on: 2026-11, 2026-11-01 or 2026-11-01T08:00+01:00 (UTC without "
+            "a zone; a month or a day is its beginning).",
             rich_help_panel=_WHAT,
         ),
     ] = None
     until: Annotated[
-        str | None, typer.Option(metavar="DATE", help="And up to then: 2026-12-01.", rich_help_panel=_WHAT)
+        str | None, typer.Option(metavar="DATE", help="And before then: 2026-12.", rich_help_panel=_WHAT)
     ] = None
     prices: Annotated[
         str,

@@ -51,6 +51,14 @@ def test_parts_of_it_and_other_prices(shell: Shell, cluster: Cluster, log: str, 
     assert log in page.read_text() and "2026-11-01" in page.read_text()
 
 
+def test_a_log_that_ends_before_the_bill_is_said(shell: Shell, cluster: Cluster, log: str) -> None:
+    """A cluster without jobs writes no records, so its idle time may be missing."""
+    early = cluster.day - timedelta(minutes=2)
+    for until, said in ((early.isoformat(), False), ("2026-12", True)):
+        ran = shell("bill", "--log", log, "--prices", "as-run", "--until", until, "--json", "-")
+        assert ("last record of the log is of 2026-11-01T0" in ran.err) is said
+
+
 def test_the_state_of_the_environment_is_billed_where_nothing_else_is_named(
     shell: Shell, log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

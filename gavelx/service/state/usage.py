@@ -26,6 +26,8 @@ from gavelx.service.store.records import Entry, Started
 
 Watch = Callable[[int, int], None]
 """Hears how many records were read, of how many."""
+Ends = Callable[[str], None]
+"""Hears when a log ends that does not reach the end of the time that is asked for."""
 
 
 def read_usage(
@@ -33,8 +35,9 @@ def read_usage(
     since: datetime | None = None,
     until: datetime | None = None,
     watch: Watch = lambda done, total: None,
+    ends: Ends = lambda day: None,
 ) -> Usage:
-    """The device time by a log, from ``since`` on (or its begin), up to ``until`` (or its end).
+    """The device time by a log, from ``since`` on (or its begin), up to ``until`` (or its end, its last record).
 
     Raises :class:`InputFileError` for a log in which nothing was recorded, and :class:`OptionError` for a moment
     that the log does not have.
@@ -49,7 +52,10 @@ def read_usage(
             watch(record.sequence, log.last_sequence)
             if meter.is_over:
                 break
-        return meter.usage()
+        usage = meter.usage()
+        if until is not None and not meter.is_over:
+            ends(meter.day)
+        return usage
     finally:
         log.close()
 
@@ -87,7 +93,12 @@ class Calendar:
         if self._zero is None:
             hint = "the bill of the whole log; gavelx serve writes down what day it is when it starts"
             return OptionError("this log does not say what day it was", where=option, hint=hint)
-        return OptionError("the log ends before", where=option, expected=f"{_day(self._zero + end_s)} or earlier")
+        return OptionError("the log ends before", where=option, expected=f"{self.day(end_s)} or earlier")
+
+    def day(self, time_s: float) -> str:
+        """What day it is on the log's clock, by the last start."""
+        assert self._zero is not None
+        return _day(self._zero + time_s)
 
 
 @dataclass
@@ -145,6 +156,11 @@ class Meter:
             case WorkerLost(server_id=server_id) if self.state.machines[server_id].lost:
                 for a, devices in self._leave(server_id).items():  # it was gone before that was noticed
                     self._parts[-1].available_s[a] -= devices * (event.time_s - event.over_s)
+
+    @property
+    def day(self) -> str:
+        """What day it is."""
+        return self._calendar.day(self._now_s)
 
     def _leave(self, server_id: int) -> Counter[int]:
         devices = self._of_server.pop(server_id, Counter())
