@@ -196,7 +196,7 @@ class Meter:
             self._cut(self._now_s)
         parts = self._parts[:-1]
         names = self.state.mechanism.hardware.accelerators
-        there = {a for part in parts for a in (*part.available_s, *(a for _, a in part.charged_s))}
+        there = {a for part in parts for a in part.available_s} | {a for part in parts for _, a in part.charged_s}
         types = {a: names[a] for a in sorted(there)}
         periods = tuple(_period(part, parts[0].from_s, types) for part in parts)
         idle = {name: sum(period.idle_device_s[name] for period in periods) for name in types.values()}
@@ -218,11 +218,8 @@ def _day(timestamp: float) -> str:
 
 
 def _summed(of_period: dict[int, dict[str, float]]) -> dict[str, float]:
-    found: dict[str, float] = defaultdict(float)
-    for device_s in of_period.values():
-        for name, seconds in device_s.items():
-            found[name] += seconds
-    return dict(found)
+    names = {name: None for device_s in of_period.values() for name in device_s}
+    return {name: sum(device_s.get(name, 0.0) for device_s in of_period.values()) for name in names}
 
 
 def _period(part: Part, begin_s: float, types: dict[int, str]) -> Period:
