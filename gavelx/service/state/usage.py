@@ -10,10 +10,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 
-from gavelx.errors import OptionError
 from gavelx.files.results import Period, Usage, Use
 from gavelx.mechanism.accounts import Charge
 from gavelx.mechanism.events import Event, PriceChanged, WorkerJoined, WorkerLost
@@ -21,8 +20,9 @@ from gavelx.prices import Prices
 from gavelx.service.state.replay import made_with
 from gavelx.service.state.snapshots import replay
 from gavelx.service.state.state import State
+from gavelx.service.store.calendar import Calendar
 from gavelx.service.store.log import Log
-from gavelx.service.store.records import Entry, Started
+from gavelx.service.store.records import Entry
 
 Watch = Callable[[int, int], None]
 """Hears how many records were read, of how many."""
@@ -58,47 +58,6 @@ def read_usage(
         return usage
     finally:
         log.close()
-
-
-class Calendar:
-    """What day it was on the log's clock, as each scheduler wrote it down when it started."""
-
-    def __init__(self) -> None:
-        self._zero: float | None = None  # the UTC timestamp at which the log's clock was at 0, by the last start
-        self._first = -math.inf  # that of the first start which wrote it down; nobody knows what was before
-
-    def note(self, entry: Entry) -> None:
-        """A scheduler may have started."""
-        assert entry.event is not None
-        if isinstance(entry.event, Started) and (utc := entry.note.get("utc")):
-            now = datetime.fromisoformat(utc).timestamp()
-            if self._zero is None and entry.event.time_s > 0.0:
-                self._first = now
-            self._zero = now - entry.event.time_s
-
-    def seconds(self, moment: datetime, option: str) -> float:
-        """The same moment on the log's clock; infinity while that is not known.
-
-        Raises :class:`OptionError` for one of a time of which nobody knows what day it was.
-        """
-        if self._zero is None:
-            return math.inf
-        if moment.timestamp() < self._first:
-            problem = "what day it was is not in the older part of this log"
-            raise OptionError(problem, where=option, expected=f"{_day(self._first + 1.0)} or later")
-        return moment.timestamp() - self._zero
-
-    def mistake(self, option: str, end_s: float) -> OptionError:
-        """What is wrong with a moment that did not come before the log's end."""
-        if self._zero is None:
-            hint = "the bill of the whole log; gavelx serve writes down what day it is when it starts"
-            return OptionError("this log does not say what day it was", where=option, hint=hint)
-        return OptionError("the log ends before", where=option, expected=f"{self.day(end_s)} or earlier")
-
-    def day(self, time_s: float) -> str:
-        """What day it is on the log's clock, by the last start."""
-        assert self._zero is not None
-        return _day(self._zero + time_s)
 
 
 @dataclass
@@ -211,10 +170,6 @@ class Meter:
                     of_job.setdefault(job_id, {}).setdefault(k, {})[types[a]] = device_s
         owner_of = {job_id: self.state.jobs[job_id].job.owner for job_id in of_job}
         return tuple(Use(i, owner_of[i], _summed(of_job[i]), of_job[i]) for i in sorted(of_job))
-
-
-def _day(timestamp: float) -> str:
-    return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def _summed(of_period: dict[int, dict[str, float]]) -> dict[str, float]:
