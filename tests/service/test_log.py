@@ -211,7 +211,11 @@ def test_sqlite_is_durable_and_private(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nonsense://x", "driver|URL|opened"),
+        (
+            "nonsense://x",
+            "not kept in such a database; expected postgresql://USER@HOST",
+        ),
+        ("sqlite:///x", "not kept in such a database"),
         ("postgresql://127.0.0.1:1/x?connect_timeout=1", "opened"),
         ("/proc/x", "made"),
     ],

@@ -52,6 +52,8 @@ SNAPSHOT_AFTER_S = 3.0
 SNAPSHOT_AFTER = 20_000
 REPORT_S = 30.0
 """Progress is written at least so often while there is any."""
+IDLE_S = 3600.0
+"""Where nothing runs, something is written so often: a bill has the time for which servers were idle."""
 TRY_AGAIN_S = (0.1, 5.0)
 STOPPING = "the service is stopping"
 _log = logging.getLogger(__name__)
@@ -314,7 +316,7 @@ class EventLoop:
                 self.post(self.agents.progress.entries)
             idle = not self._items and self._unsure is None
             quiet_s = self.clock.now_s() - self.state.now_s
-            if idle and self.state.runs and quiet_s >= ALIVE_PART * self.timing.valid_for_s:
+            if idle and quiet_s >= (ALIVE_PART * self.timing.valid_for_s if self.state.runs else IDLE_S):
                 self.post(lambda now_s: [Entry(Alive(now_s))])
 
     def _begin_snapshot(self) -> None:

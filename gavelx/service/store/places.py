@@ -109,11 +109,13 @@ def place_of(text: str, *, read_only: bool) -> Place:
 
 
 def _database(text: str) -> sa.URL:
+    where, expected = f"log {text.partition('://')[0]}://...", "postgresql://USER@HOST:PORT/DATABASE, or a folder"
     try:
         url = sa.make_url(text)
     except (ArgumentError, ValueError):
-        scheme, expected = text.partition("://")[0], "postgresql://USER@HOST:PORT/DATABASE"
-        raise OptionError("it is no URL of a database", where=f"log {scheme}://...", expected=expected) from None
+        raise OptionError("it is no URL of a database", where=where, expected=expected) from None
+    if not url.drivername.startswith("postgresql"):
+        raise OptionError("a log is not kept in such a database", where=where, expected=expected)
     return url.set(drivername="postgresql+psycopg") if url.drivername == "postgresql" else url
 
 

@@ -61,7 +61,10 @@ class Started(Event):
 
 @dataclass(frozen=True, slots=True)
 class Alive(Event):
-    """The service is there, and renews leases: written where nothing else was for half of their validity."""
+    """The service is there, and renews leases: written where nothing else was for half of their validity.
+
+    Where no lease stands, after an hour: servers were there and idle.
+    """
 
 
 @dataclass(frozen=True, slots=True)
