@@ -15,6 +15,7 @@ from gavelx.service.store.allocation_record import answer_of
 from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.records import Answered, Entry
 from tests.service.agents import QUICK, configuration
+from tests.service.billed import Billed
 
 
 class Remembered:
@@ -42,6 +43,7 @@ class Desk:
         self.state = State(self.made_with)
         self.now_s = 0.0
         self.log: list[Entry] = []
+        self._billed = Billed(self.made_with)
         self._waiting: list[tuple[Make, asyncio.Future[Any]]] = []
         self.here = AgentRegistry(self.state, QUICK, Remembered(self.log, log_id), self._post)
 
@@ -62,6 +64,7 @@ class Desk:
         self.log += entries
         for entry in entries:
             commands += self.state.apply(entry)
+            self._billed.follow(entry)
         self.here.follow(entries, commands)
         for command in commands:
             if isinstance(command, Solve):

@@ -1,0 +1,41 @@
+"""A bill that follows a cluster in a test, and must say what the state says of each job, after every entry."""
+
+import math
+from collections import Counter
+
+import pytest
+
+from gavelx.service.state.state import State
+from gavelx.service.state.usage import Meter
+from gavelx.service.store.configuration import Configuration
+from gavelx.service.store.records import Entry
+
+
+class Billed:
+    """A state of its own, to which the same happens."""
+
+    def __init__(self, made_with: Configuration) -> None:
+        self.state = State(made_with)
+        self.meter = Meter(self.state, None, None)
+
+    def follow(self, entry: Entry) -> None:
+        assert entry.event is not None
+        self.meter.before(entry)
+        self.state.apply(entry)
+        self.meter.after(entry.event)
+        assert self._billed_usd() == pytest.approx(self._spent_usd(), nan_ok=True)
+
+    def _billed_usd(self) -> dict[int, float]:
+        names, usd = self.state.mechanism.hardware.accelerators, Counter[int]()
+        for part in self.meter._parts:
+            for (job_id, a), device_s in part.charged_s.items():
+                usd[job_id] += device_s * part.prices.of(names[a]) / 3600.0 if device_s else 0.0
+        return {job_id: amount for job_id, amount in usd.items() if amount or math.isnan(amount)}
+
+    def _spent_usd(self) -> dict[int, float]:
+        live = self.state.mechanism.live
+        spent = {job_id: known.spent_usd for job_id, known in self.state.jobs.items() if known.ended}
+        spent |= {
+            i: usd for i, usd in zip(live.id.tolist(), live.spent_usd.tolist(), strict=True) if i not in spent
+        }
+        return {job_id: amount for job_id, amount in spent.items() if amount or math.isnan(amount)}
