@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from gavelx.files.results import Usage
 from gavelx.service.state.state import State
 from gavelx.service.state.usage import Meter
 from gavelx.service.store.configuration import Configuration
@@ -39,3 +40,16 @@ class Billed:
             i: usd for i, usd in zip(live.id.tolist(), live.spent_usd.tolist(), strict=True) if i not in spent
         }
         return {job_id: amount for job_id, amount in spent.items() if amount or math.isnan(amount)}
+
+
+def usd_of(usage: Usage) -> dict[int, float]:
+    """The dollars of each job, each second at the price of its time."""
+    tariffs = [period.usd_per_hour for period in usage.periods]
+    return {
+        use.job_id: sum(
+            device_s * float(tariffs[k][name] or math.nan) / 3600.0
+            for k, of_type in use.device_s_of_period.items()
+            for name, device_s in of_type.items()
+        )
+        for use in usage.uses
+    }

@@ -1,6 +1,5 @@
 """The device time of a cluster by its log: what jobs paid, to the last second, in any window."""
 
-import math
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -22,6 +21,7 @@ from gavelx.service.state.state import State
 from gavelx.service.state.usage import Meter, read_usage
 from gavelx.service.store.log import Log
 from gavelx.service.store.records import Started, entry_of
+from tests.service.billed import usd_of
 from tests.service.written_log import POLICIES, ROUND_S, SERVERS, Writer
 
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
@@ -132,19 +132,6 @@ def seconds(usages: list[Usage]) -> Counter[tuple[object, str]]:
             found.update({(use.job_id, name): device_s for name, device_s in use.device_s.items()})
         found.update({(None, name): device_s for name, device_s in usage.idle_device_s.items()})
     return found
-
-
-def usd_of(usage: Usage) -> dict[int, float]:
-    """The dollars of each job, each second at the price of its time."""
-    tariffs = [period.usd_per_hour for period in usage.periods]
-    return {
-        use.job_id: sum(
-            device_s * float(tariffs[k][name] or math.nan) / 3600.0
-            for k, of_type in use.device_s_of_period.items()
-            for name, device_s in of_type.items()
-        )
-        for use in usage.uses
-    }
 
 
 @given(CLUSTERS)
