@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 
 import pytest
 
@@ -24,22 +25,25 @@ class Billed:
         self.meter.before(entry)
         self.state.apply(entry)
         self.meter.after(entry.event)
-        assert self._billed_usd() == pytest.approx(self._spent_usd(), nan_ok=True)
+        check_same(self._billed_usd(), self._spent_usd())
 
     def _billed_usd(self) -> dict[int, float]:
         names, usd = self.state.mechanism.hardware.accelerators, Counter[int]()
         for part in self.meter._parts:
             for (job_id, a), device_s in part.charged_s.items():
                 usd[job_id] += device_s * part.prices.of(names[a]) / 3600.0 if device_s else 0.0
-        return {job_id: amount for job_id, amount in usd.items() if amount or math.isnan(amount)}
+        return usd
 
     def _spent_usd(self) -> dict[int, float]:
         live = self.state.mechanism.live
-        spent = {job_id: known.spent_usd for job_id, known in self.state.jobs.items() if known.ended}
-        spent |= {
-            i: usd for i, usd in zip(live.id.tolist(), live.spent_usd.tolist(), strict=True) if i not in spent
-        }
-        return {job_id: amount for job_id, amount in spent.items() if amount or math.isnan(amount)}
+        ended = {job_id: known.spent_usd for job_id, known in self.state.jobs.items() if known.ended}
+        return dict(zip(live.id.tolist(), live.spent_usd.tolist(), strict=True)) | ended
+
+
+def check_same(one: Mapping[int, float], other: Mapping[int, float]) -> None:
+    """Of every job the same dollars; those of a job that is missing are none."""
+    nothing = dict.fromkeys([*one, *other], 0.0)
+    assert {**nothing, **one} == pytest.approx({**nothing, **other}, abs=1e-9, nan_ok=True)
 
 
 def usd_of(usage: Usage) -> dict[int, float]:

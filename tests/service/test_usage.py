@@ -21,7 +21,7 @@ from gavelx.service.state.state import State
 from gavelx.service.state.usage import Meter, read_usage
 from gavelx.service.store.log import Log
 from gavelx.service.store.records import Started, entry_of
-from tests.service.billed import usd_of
+from tests.service.billed import check_same, usd_of
 from tests.service.written_log import POLICIES, ROUND_S, SERVERS, Writer
 
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
@@ -137,7 +137,7 @@ def seconds(usages: list[Usage]) -> Counter[tuple[object, str]]:
 @given(CLUSTERS)
 def test_jobs_pay_what_status_says_and_the_rest_is_idle(cluster: Cluster) -> None:
     usage = cluster.usage()
-    assert usd_of(usage) == pytest.approx(cluster.spent_usd(), abs=1e-9)
+    check_same(usd_of(usage), cluster.spent_usd())
     total_s = Counter[str]()
     for (_, name), device_s in seconds([usage]).items():
         total_s[name] += device_s
