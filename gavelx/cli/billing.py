@@ -48,6 +48,8 @@ SHOWN = 10
 AS_RUN = "as-run"
 """In place of a price table: the prices of the run."""
 PUE_MAX = 10.0
+Part = tuple[str, Mapping[str, Decimal]]
+"""What divides a bill, and the amount of each."""
 MONTH = re.compile(r"\d{4}-\d\d")
 
 
@@ -87,7 +89,8 @@ def run_bill(typed: BillOptions, outputs: Outputs) -> None:
         from gavelx.report.bills import bill_report  # noqa: PLC0415  (matplotlib)
 
         rows = [_row(charge) for charge in charges]
-        write_atomically(outputs.html, bill_report(rows, _about(typed)))
+        parts = _parts(charges[0].bill) if len(charges) == 1 else []
+        write_atomically(outputs.html, bill_report(rows, _about(typed), parts))
     if outputs.table_wanted:
         _print(charges, rates)
 
@@ -341,14 +344,18 @@ def _table(first: str, amounts: Sequence[str]) -> Table:
 
 
 def _print_parts(bill: Bill) -> None:
-    """Print the parts of a bill: by accelerator type, by owner if there are any, and the dearest jobs."""
-    dearest = sorted(bill.by_job, key=lambda job: -job[2])[:SHOWN]
-    parts: list[tuple[str, Mapping[str, Decimal]]] = [("accelerator", bill.by_accelerator)]
-    if any(bill.by_owner):
-        parts.append(("owner", bill.by_owner))
-    parts.append((f"job (dearest {len(dearest)})", {str(job_id): amount for job_id, _, amount in dearest}))
-    for heading, amounts in parts:
+    for heading, amounts in _parts(bill):
         table = _table(heading, ["busy"])
         for name, amount in amounts.items():
-            table.add_row(policy_cell(name or "(no owner)"), f"{amount:,f}")
+            table.add_row(policy_cell(name), f"{amount:,f}")
         stdout().print(table)
+
+
+def _parts(bill: Bill) -> list[Part]:
+    """What jobs pay: by accelerator type, by owner if there are any, and the dearest jobs."""
+    dearest = sorted(bill.by_job, key=lambda job: -job[2])[:SHOWN]
+    parts: list[Part] = [("accelerator", bill.by_accelerator)]
+    if any(bill.by_owner):
+        parts.append(("owner", {owner or "(no owner)": amount for owner, amount in bill.by_owner.items()}))
+    parts.append((f"job (dearest {len(dearest)})", {str(job_id): amount for job_id, _, amount in dearest}))
+    return parts

@@ -1,6 +1,7 @@
 """A report of bills: one HTML file with the matrix of runs and price tables, as a table and as a plot."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from importlib.resources import files
 from typing import Any
 
@@ -15,8 +16,13 @@ Row = dict[str, Any]
 """A bill: ``policy, prices, as_of, busy_usd, idle_usd, total_usd, kwh, kg_co2``."""
 
 
-def bill_report(rows: Sequence[Row], about: Sequence[tuple[str, str]]) -> str:
-    """The whole page. ``rows``, at least one: all runs under the first table, then under the next, and so on."""
+def bill_report(
+    rows: Sequence[Row], about: Sequence[tuple[str, str]], parts: Sequence[tuple[str, Mapping[str, Decimal]]] = ()
+) -> str:
+    """The whole page. ``rows``, at least one: all runs under the first table, then under the next, and so on.
+
+    ``parts`` are those of a single bill: what divides it, such as ``owner``, and the amount of each.
+    """
     source = files("gavelx.report").joinpath("bills.html.j2").read_text(encoding="utf-8")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -28,6 +34,7 @@ def bill_report(rows: Sequence[Row], about: Sequence[tuple[str, str]]) -> str:
     runs = len(rows) // len(tables)
     return environment.from_string(source).render(
         about=about,
+        parts=parts,
         tables=tables,
         matrix=[rows[position::runs] for position in range(runs)],
         plot=Markup(svg_of(Plot("bills", draw_bills, _height_in), rows)),  # plots escape names

@@ -1,4 +1,5 @@
 import re
+from decimal import Decimal
 from itertools import product
 
 import pytest
@@ -35,6 +36,17 @@ def test_in_a_narrow_window_names_of_policies_keep_room() -> None:
 def test_one_bill_and_what_is_not_known() -> None:
     page = bill_report([row("fifo", "A", 0.0, 0.0, None)], ABOUT)
     assert 'class="best"' not in page and "<td>-</td>" in page
+
+
+def test_a_single_bill_has_its_parts() -> None:
+    parts = [
+        ("owner", {"ada": Decimal("8.00"), "<b>": Decimal("1234.50")}),
+        ("job (dearest 1)", {"7": Decimal(2)}),
+    ]
+    page = bill_report([row("fifo", "A", 10.0)], ABOUT, parts)
+    rows = re.findall(r"<tr><td>([^<]*)</td><td>([^<]*)</td></tr>", page)
+    assert rows == [("ada", "8.00"), ("&lt;b&gt;", "1,234.50"), ("7", "2.00")]
+    assert "What jobs pay" not in bill_report(ROWS, ABOUT)
 
 
 @pytest.mark.parametrize("name", ["<script>", "$x^$", "_hidden", "a\nb" * 40])
