@@ -46,6 +46,9 @@ test: $(VENV)/.dev  ## run every test
 test-quick: $(VENV)/.dev  ## run the tests that take no time, for the loop of daily work
 	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto -m "not slow" $(PYTEST_ARGS)
 
+test-gpu: $(VENV)/.dev  ## try on this machine's GPU what could not be seen without one
+	TEST_GPU=1 $(BIN)/python -m pytest tests/gpu $(PYTEST_ARGS)
+
 test-core:  ## run the tests of policies, solvers and simulator where no extra is installed
 	@$(MAKE) --no-print-directory VENV=$(CORE) $(CORE)/.testing
 	$(CORE)/bin/python -m pytest -n auto $(CORE_TESTS) $(PYTEST_ARGS)

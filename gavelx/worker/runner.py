@@ -451,8 +451,8 @@ class ProcessRunner:
             self.stop(running.now.lease_id, "it is complete and did not exit")
 
     def _finish(self, running: Running) -> None:
-        exit = running.folder.exit()
-        if exit is None and not self._nothing_left(running):
+        exit = None if running.shim_was_killed else running.folder.exit()
+        if (exit is None or running.shim is None) and not self._nothing_left(running):
             return  # killed now; gone when we look again
         ended_s = min(exit["ended_s"], self.now_s()) if exit else self.now_s()
         began = running.began
@@ -466,7 +466,7 @@ class ProcessRunner:
             self._job_of.pop(lease_id, None)
 
     def _nothing_left(self, running: Running) -> bool:
-        """Kill the remaining processes of a lease whose shim was killed or is stuck; whether none is left.
+        """Kill what is left of a lease whose shim may have been killed, or is stuck; whether nothing is.
 
         One that ends has no environment any more, and counts until its files, devices among them, are closed too.
         """

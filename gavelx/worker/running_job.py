@@ -95,6 +95,11 @@ class Running:
         return self.folder.shim_lives() if self.shim is None else self.shim.poll() is None
 
     @property
+    def shim_was_killed(self) -> bool:
+        """Whether the shim, which has ended, was killed. A job that does so may write the exit file itself."""
+        return self.shim is not None and self.shim.returncode < 0
+
+    @property
     def began(self) -> bool:
         """Whether the shim, which has ended, had started the job, as far as we know.
 

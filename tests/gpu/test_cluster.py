@@ -17,7 +17,6 @@ from tests.cli.running import Shell
 from tests.terminal import ROOT, Terminal
 
 pytestmark = pytest.mark.slow
-ADDRESS = "127.0.0.1:7070"
 STEPS = 4000
 JOBS = [
     f"python -m experiments.workloads.{module} --quick --steps {STEPS} --print-every 100 --device cuda"

@@ -164,6 +164,8 @@ KEEPER = "os.kill(os.getppid(), 9); time.sleep(60)"
         "rewrite('exit.json', asked=[], killed=0, failed=7, ended_s='x', exit_codes={'0': None}); " + KEEPER,
         "rewrite('exit.json', asked='x', killed=False, failed=None, ended_s=0.0, exit_codes={'0': 0}); " + KEEPER,
         "rewrite('exit.json', asked='x', killed=False, failed=None, ended_s=1e99, exit_codes={}); " + KEEPER,
+        "rewrite('exit.json', asked='x', killed=False, failed=None, ended_s=0.0, exit_codes={'0': 0}); "
+        "subprocess.Popen(['sleep', '60'], start_new_session=True); " + KEEPER,
         "rewrite('exit.json', asked='', killed=False, failed={'rank': 0, 'reason': '\\ud800', 'exit_code': 1}, "
         "ended_s=0.0, exit_codes={}); " + KEEPER,
         "rewrite('exit.json', asked='', killed=False, failed={'rank': 0, 'reason': 'x', 'exit_code': 1 << 40}, "

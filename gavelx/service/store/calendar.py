@@ -12,7 +12,7 @@ class Calendar:
 
     def __init__(self) -> None:
         self._zero: float | None = None  # the UTC timestamp at which the log's clock was at 0, by the last start
-        self._first = -math.inf  # that of the first start which wrote it down; nobody knows what was before
+        self._first = -math.inf  # the UTC timestamp of the first dated start; what was before has no dates
 
     def note(self, entry: Entry) -> None:
         """A scheduler may have started."""
@@ -26,7 +26,7 @@ class Calendar:
     def seconds(self, moment: datetime, option: str) -> float:
         """The same moment on the log's clock; infinity while that is not known.
 
-        Raises :class:`OptionError` for one of a time of which nobody knows what day it was.
+        Raises :class:`OptionError` for a moment in the older part of a log, which has no dates.
         """
         if self._zero is None:
             return math.inf
