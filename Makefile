@@ -27,7 +27,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAIN := $(addprefix --constraint ,$(strip $(CONSTRAINTS)))
 
 .DEFAULT_GOAL := help
-.PHONY: help compare test test-quick test-core simulate chaos check bench experiments deployed proto format clean
+.PHONY: help compare test test-quick test-core test-gpu simulate chaos check bench experiments deployed proto format clean
 
 help:  ## show this list
 	@echo "gavelx: what make can do"
