@@ -17,6 +17,8 @@ _VARIANTS = ("ti", "super", "laptop", "mobile", "maxq", "d")
 """Words of other cards of the same number."""
 _SHARE = re.compile(r"\d+[abcq]")
 """A part of a device of which no data sheet follows: a virtual GPU, A10-4Q, or a slice of a slice, 1c.2g.10gb."""
+_GRACE = re.compile(r"gh200[-_ ]480gb?\b")
+"""What drivers call a GH200 of 96 GB: 480 GB is the memory of its processor."""
 _MEANS = {"hbm3": "sxm", "hbm3e": "sxm"}
 """What drivers say of the form: an H100 with HBM3 is an SXM card, the PCIe card has HBM2e."""
 MEMORY_ROUNDING = 0.08
@@ -149,7 +151,7 @@ NO_DATA_SHEETS = DataSheets({}, {})
 
 def _words(plain: str) -> Iterator[str]:
     """The words of a name, and two or three words together: ``rtx 4090`` is ``rtx4090`` too."""
-    plain = _FORMS.sub(r" \1", _LITE_TPU.sub(r"tpu v\2e ", plain))
+    plain = _FORMS.sub(r" \1", _GRACE.sub("gh200 96gb", _LITE_TPU.sub(r"tpu v\2e ", plain)))
     words = [word for word in re.split(r"[^a-z0-9]+", plain) if word and word not in _MAKERS]
     for word in words:
         yield _MEANS.get(word, word.rstrip("0123456789") if word.startswith("sxm") else word)
