@@ -21,7 +21,7 @@ def check_types(accelerators: Iterable[str], table: Throughputs, where: str = "-
         if name in table.accelerators or sheets.has(name):
             continue
         known = {**dict.fromkeys(table.accelerators), **chips, **sheets.by_name}
-        near = get_close_matches(name, known, n=1, cutoff=0.7)
+        near = get_close_matches(name, known, n=1, cutoff=0.75)
         raise OptionError(
             f"nothing is known of accelerator type {shown(name)}",
             where=where,
