@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from gavelx.allocation import FEASIBLE, Allocation
 from gavelx.asking import ask
 from gavelx.policies.modifiers import Modifier, ignored_mixes
-from gavelx.policies.program import Maximize
 from gavelx.snapshot import Kind, Snapshot
-from gavelx.solvers import Statement, certified, repaired, spread
+from gavelx.solvers import RatioStatement, Statement, certified, repaired, spread
 from gavelx.solvers.program.certify import missing
 
 Floats = NDArray[np.float64]
@@ -59,6 +58,9 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
         told = ignored_mixes(self, snapshot.jobs)
         return answer.with_notes([*seen.notes, *[told] * bool(told)]).with_memory(seen.memory)
 
+    def stated(self, snapshot: Snapshot) -> Statement | RatioStatement | None:
+        return super().stated(self.shown(snapshot))
+
     def shown(self, snapshot: Snapshot) -> Snapshot:
         """What the inner policy sees: one speed for each job."""
         return one_speed(snapshot)
@@ -74,9 +76,8 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
 
     def _is_worse(self, seen: Allocation, share_C: Floats) -> bool:
         """Whether spreading broke a constraint or cost a part of the objective of a program."""
-        if not isinstance(self.policy, Maximize):
+        if (statement := super().stated(seen.snapshot)) is None:
             return False
-        statement = self.policy.state(seen.snapshot)
         before, after = statement.objective(seen.share_C), statement.objective(share_C)
         lost = before - after if isinstance(statement, Statement) else after - before  # a ratio is made small
         return missing(statement.required, share_C) > FEASIBLE or lost > 1e-6 * max(1e-12, abs(before))

@@ -7,6 +7,7 @@ from gavelx.asking import ask
 from gavelx.policies.base import Floats
 from gavelx.policies.modifiers import Modifier
 from gavelx.snapshot import Snapshot
+from gavelx.solvers import RatioStatement, Statement
 from gavelx.throughputs import End
 
 
@@ -39,6 +40,9 @@ class Judged(Modifier):
 
     def gain(self, snapshot: Snapshot, share_C: Floats) -> float | None:
         return self.policy.gain(self._at_end(snapshot), share_C)
+
+    def stated(self, snapshot: Snapshot) -> Statement | RatioStatement | None:
+        return super().stated(self._at_end(snapshot))
 
 
 class robust(Judged):  # noqa: N801  (used like a function: robust(max_min_fairness))

@@ -21,7 +21,6 @@ from gavelx.policies.base import Policy
 from gavelx.policies.budgets import refuse_budgets_inside
 from gavelx.policies.choices import Choices
 from gavelx.policies.modifiers import Modifier
-from gavelx.policies.program import Maximize
 from gavelx.slots.ahead import CANDIDATES, Ahead
 from gavelx.slots.greedy import Steps, Weights
 from gavelx.slots.model import NONE, ROUNDING, Sizes, Slots
@@ -130,12 +129,8 @@ class lookahead(Modifier):  # noqa: N801  (used like a function: lookahead(max_m
 
     def _is_permitted(self, answer: Allocation) -> bool:
         """Whether an answer keeps the constraints of the policy, where that is a program."""
-        policy: Policy = self.policy
-        while isinstance(policy, Modifier):
-            policy = policy.policy
-        if not (isinstance(policy, Maximize) and policy.constraints):
-            return True
-        return missing(policy.state(answer.snapshot).required, answer.share_C) <= FEASIBLE
+        statement = self.stated(answer.snapshot)
+        return statement is None or missing(statement.required, answer.share_C) <= FEASIBLE
 
     def _values_C(self, ahead: Ahead, model: "Model", answers: Sequence[Allocation], size_CN: Ints) -> Floats:
         """What each choice costs in seconds: the answers of policies, then the candidates."""

@@ -16,6 +16,7 @@ from gavelx.policies.base import Floats, Policy
 from gavelx.policies.program import Maximize
 from gavelx.policies.terms import Constraint
 from gavelx.snapshot import Kind, Snapshot
+from gavelx.solvers import RatioStatement, Statement
 
 
 class Modifier(Policy):
@@ -48,6 +49,12 @@ class Modifier(Policy):
 
     def gain(self, snapshot: Snapshot, share_C: Floats) -> float | None:
         return self.policy.gain(snapshot, share_C)
+
+    def stated(self, snapshot: Snapshot) -> Statement | RatioStatement | None:
+        """The program inside, as it is on the snapshot of an answer; None of a policy that is no program."""
+        if isinstance(self.policy, Modifier):
+            return self.policy.stated(snapshot)
+        return self.policy.state(snapshot) if isinstance(self.policy, Maximize) else None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.policy!r})"

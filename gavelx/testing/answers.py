@@ -18,6 +18,7 @@ from gavelx.files.snapshots import snapshot_from_json, snapshot_to_json
 from gavelx.jobs import Job
 from gavelx.policies import Minimize, Modifier, Policy
 from gavelx.snapshot import Snapshot
+from gavelx.solvers import RatioStatement, Statement
 from gavelx.solvers.program.certify import missing
 from gavelx.testing import plain
 from gavelx.testing.checks import Checks, RefusedError, only_if, program_of
@@ -273,8 +274,11 @@ class Answers(Checks):
         for name, value in (("objective", seen.objective), ("bound", seen.bound)):
             if value is not None and not np.isfinite(value):
                 self.fail("a certificate holds finite numbers, or None", f"{name} is {value}", snapshot)
-        if program_of(self.make_policy()) is not None and allocation.snapshot.runs_J.any():
+        policy = self.make_policy()
+        if program_of(policy) is not None and allocation.snapshot.runs_J.any():
             self._check_program(allocation, snapshot)
+        elif isinstance(policy, Modifier) and (inside := policy.stated(allocation.snapshot)) is not None:
+            self._check_constraints(inside, allocation.share_C, snapshot)
 
     def _check_program(self, allocation: Allocation, snapshot: Snapshot) -> None:
         """Objective, constraints and bound of a policy that can state its program."""
@@ -287,13 +291,19 @@ class Answers(Checks):
         if seen.objective is None or not abs(seen.objective - value) <= 1e-9 * max(1.0, abs(value)):
             figures = f"certificate.objective is {seen.objective}, the shares give {value:.12g}"
             self.fail("the certificate's objective is that of the shares", figures, snapshot)
-        if (short := missing(statement.requirements, allocation.share_C)) > FEASIBLE:
-            names = " or ".join(r.text for r in statement.requirements)
-            self.fail("the constraints are met", f"{names} is missed by {short:.3g}", snapshot)
+        self._check_constraints(statement, allocation.share_C, snapshot)
         better = -1.0 if isinstance(policy, Minimize) else 1.0
         if seen.bound is not None and better * (seen.bound - seen.objective) < -size:
             figures = f"bound {seen.bound:.12g}, objective {seen.objective:.12g}"
             self.fail("no allocation passes the bound, this one included", figures, snapshot)
+
+    def _check_constraints(
+        self, statement: Statement | RatioStatement, share_C: plain.Floats, snapshot: Snapshot
+    ) -> None:
+        """The shares meet what a program requires."""
+        if (short := missing(statement.required, share_C)) > FEASIBLE:
+            names = " or ".join(each.text for each in statement.required)
+            self.fail("the constraints are met", f"{names} is missed by {short:.3g}", snapshot)
 
     def _ask_in_between(self, snapshot: Snapshot, policy: Any) -> None:
         with suppress(RefusedError):

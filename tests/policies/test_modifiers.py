@@ -142,6 +142,27 @@ def test_agnostic_spreads_pairs_as_it_spreads_jobs() -> None:
                 np.testing.assert_allclose(parts, expected, atol=1e-6)
 
 
+INSIDE = ["{}", "packed({})", "placed({})", "elastic({})", "robust({})", "packed(placed({}))", "lookahead({})"]
+
+
+@pytest.mark.parametrize("inside", INSIDE)
+def test_spreading_breaks_no_constraint_whatever_is_in_between(inside: str) -> None:
+    """Types differ by their price, also for a policy that tells them apart by nothing else."""
+    names = ["ResNet-18 (batch size 16)", "LM (batch size 5)"]
+    jobs = [Job(j, names[j % 2], 1000.0) for j in range(4)]
+    cluster, table = Cluster.of({"v100": 2, "p100": 1, "k80": 4}), load_throughputs("simulation")
+    prices = Prices({"v100": 2.48, "p100": 1.46, "k80": 0.45})
+    snapshot = Snapshot.of(jobs, cluster, table, prices=prices, pairs=True)
+    program = inside.format("Maximize(Worst(NormalizedThroughput()), [Cost() <= 2])")
+    for text in (
+        f"agnostic({program})",
+        f"with_constraints(agnostic({inside.format('max_min_fairness')}), Cost() <= 2)",
+    ):
+        allocation = load_policy(text).allocate(snapshot)
+        usd_C = allocation.snapshot.configurations.usd_C(snapshot.usd_per_hour_A)
+        assert 0.0 < (usd_C * allocation.share_C).sum() <= 2.0 * (1.0 + 1e-9)
+
+
 @given(snapshot=snapshots(), parts=st.integers(1, 4))
 def test_parts_together_are_feasible_and_no_better_than_the_whole(snapshot: Snapshot, parts: int) -> None:
     whole = MaxMinFairness().allocate(snapshot)
