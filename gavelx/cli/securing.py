@@ -10,7 +10,7 @@ from gavelx.files.atomic import ensure_writable, write_atomically
 
 with service_installed():
     from gavelx.rpc.certificates import make_certificates
-    from gavelx.rpc.convert import name_of
+    from gavelx.rpc.convert import name_of, owner_of
     from gavelx.rpc.tokens import add_token, new_token
 
 
@@ -33,7 +33,7 @@ def run_certs(folder: str, hosts: Sequence[str], agents: Sequence[str], days: fl
 
 def run_token(file: str, owner: str, role: str, days: float | None, *, out: str | None, as_json: bool) -> None:
     """Make a token; print it this once, or write it to a file that only its owner can read."""
-    name_of(owner, "--owner")
+    owner_of(owner, "--owner")
     text, token = new_token(owner, role, days)
     said = {"owner": owner, "role": role, "expires": token.expires}
     if out is not None:
@@ -50,4 +50,5 @@ def run_token(file: str, owner: str, role: str, days: float | None, *, out: str 
         return
     if out is None:
         print(text)
-    stderr().print(f"for {owner}, role {role}; keep it, it is not shown again", markup=False)
+    kept = "keep it, it is not shown again" if out is None else f"written to {out}"
+    stderr().print(f"for {owner}, role {role}; {kept}", markup=False)

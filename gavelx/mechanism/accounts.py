@@ -19,6 +19,7 @@ from gavelx.mechanism.priority import Credit
 from gavelx.mechanism.rules import Rules
 from gavelx.metrics import equal_share
 from gavelx.prices import Prices
+from gavelx.snapshot import WAITING
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -156,6 +157,14 @@ class Accounts:
         self.prices = prices
         self._usd_per_s_A = prices.array(accelerators) / 3600.0
 
+    def spent_usd(self, j: int, now_s: float) -> float:
+        """What a live job has cost, with what it holds, as of now."""
+        live, j_L = self.live, np.array([j])
+        if live.type[j] == WAITING:
+            return float(live.spent_usd[j])
+        _, *paid = self._paid(j_L)
+        return float(live.spent_usd[j] + self._usd(*paid, self._halved(j_L, now_s - live.since_s[j_L]))[0])
+
     def not_charged_yet(self, now_s: float) -> Iterator[Charge]:
         """What jobs hold now, since they were last charged for it."""
         j_L = self.live.holders()
@@ -169,15 +178,19 @@ class Accounts:
 
     def _charge(self, j_L: Ints, a_L: Ints, devices_L: Ints, others_LA: Ints | None, seconds_L: Floats) -> None:
         """Jobs pay for devices of a type, and in a mix for those of its others."""
+        self.live.spent_usd[j_L] += self._usd(a_L, devices_L, others_LA, seconds_L)
+        if self.charged is not None:
+            for charge in self._each(j_L, a_L, devices_L, others_LA, seconds_L):
+                self.charged(charge)
+
+    def _usd(self, a_L: Ints, devices_L: Ints, others_LA: Ints | None, seconds_L: Floats) -> Floats:
+        """What that costs; nothing costs nothing, also where no price is known."""
         usd_L = seconds_L * self._usd_per_s_A[a_L] * devices_L
         if others_LA is not None and others_LA.shape[1]:
             others_LA = widened(others_LA, len(self._usd_per_s_A))
             usd_per_s_LA = np.where(others_LA > 0, others_LA * self._usd_per_s_A, 0.0)
             usd_L += seconds_L * usd_per_s_LA.sum(axis=1)
-        self.live.spent_usd[j_L] += np.where(seconds_L == 0.0, 0.0, usd_L)
-        if self.charged is not None:
-            for charge in self._each(j_L, a_L, devices_L, others_LA, seconds_L):
-                self.charged(charge)
+        return np.where(seconds_L == 0.0, 0.0, usd_L)
 
     def _each(
         self, j_L: Ints, a_L: Ints, devices_L: Ints, others_LA: Ints | None, seconds_L: Floats

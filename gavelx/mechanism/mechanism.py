@@ -686,7 +686,7 @@ class Mechanism:
             promised_s=float(live.promised_s[j]),
             received_s=float(received_s),
             lost_s=float(live.lost_s[j]),
-            spent_usd=float(live.spent_usd[j]),
+            spent_usd=self.accounts.spent_usd(j, self._now_s),
             failures=int(live.failures[j]),
             protected=bool(live.protected[j]),
             done=bool(live.done[j]),

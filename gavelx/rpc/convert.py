@@ -20,6 +20,8 @@ from gavelx.training_report import NO_BITS_SAID, NOTHING_SAID, Reproducibility, 
 
 VERSION = 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NAME_FORM = "letters, digits, dots, dashes, underscores; a letter or digit first"
+OWNER_MAX = 256
 JOB_TYPE = re.compile(r"[A-Za-z0-9][\w .,:()+/=-]{0,127}")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 WORKERS_MAX = 1024
@@ -65,7 +67,14 @@ def check_ids(job_ids: Collection[int]) -> None:
 def name_of(text: str, what: str) -> str:
     """The text, checked to be safe in a file name, a command and a table. Raises :class:`UserError`."""
     if not NAME.fullmatch(text):
-        form = "1 to 64 letters, digits, dots, dashes, underscores; a letter or digit first"
+        raise UserError(f"{what} is {text[:80]!r}", expected=f"1 to 64 {NAME_FORM}")
+    return text
+
+
+def owner_of(text: str, what: str) -> str:
+    """The text, checked to be an owner: a name, or a path of names (``ml/ann``). Raises :class:`UserError`."""
+    if len(text) > OWNER_MAX or not all(map(NAME.fullmatch, text.split("/"))):
+        form = f"names of {NAME_FORM}; of a team's member team/member; {OWNER_MAX} characters at most"
         raise UserError(f"{what} is {text[:80]!r}", expected=form)
     return text
 

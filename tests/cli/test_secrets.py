@@ -53,6 +53,21 @@ def test_a_token_goes_into_a_file_that_only_its_owner_can_read(
         assert file.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_token_may_be_of_a_member_of_a_team(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokens, owners = tmp_path / "tokens.json", ["ada", "ml/ann", "ml/vision/bob"]
+    for owner in owners:
+        said(capsys, "token", tokens, "--owner", owner)
+    assert [token.owner for token in read_tokens(tokens).values()] == owners
+
+
+@pytest.mark.parametrize(
+    "owner", ["", "/ml", "ml/", "ml//ann", "ml/../ann", "ml/an n", "ml\\ann", "x/" * 200 + "x"]
+)
+def test_what_is_no_owner_gets_no_token(tmp_path: Path, capsys: pytest.CaptureFixture[str], owner: str) -> None:
+    _, told = said(capsys, "token", tmp_path / "tokens.json", "--owner", owner, code=2)
+    assert "--owner is" in told and "team/member" in told and not (tmp_path / "tokens.json").exists()
+
+
 def test_a_file_that_cannot_be_written_costs_no_token(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tokens = tmp_path / "tokens.json"
     _, told = said(capsys, "token", tokens, "--owner", "ada", "--out", tmp_path / "no" / "such", code=2)

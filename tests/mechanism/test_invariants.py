@@ -9,6 +9,8 @@ from gavelx.configuration import ALONE
 from gavelx.mechanism import Mechanism
 from gavelx.mechanism.events import Allocated, JobSubmitted, Wake
 from gavelx.mechanism.live import NO_WAY
+from gavelx.prices import Prices
+from gavelx.solvers import certified
 from tests.mechanism.test_mechanism import a_running_pair, as_a_pair, asked, ended, job, settle, with_servers
 
 
@@ -102,6 +104,25 @@ def test_one_job_can_be_read() -> None:
     assert stays.received_s == 100.0
     assert stays.behind_s == stays.promised_s - stays.received_s
     assert mechanism.job(5) is None
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_what_a_job_has_cost_is_as_of_now(pairs: bool) -> None:
+    """A running job goes on costing where nobody asks what for: a pair pays for its device together."""
+    mechanism = with_servers(1, prices=Prices({"fast": 3600.0}), pairs=pairs)
+    for job_id in (0, 1):
+        mechanism.handle(JobSubmitted(0.0, job(job_id)))
+    solve = asked(mechanism, Wake(0.0))
+    one_C = np.arange(len(solve.snapshot.configurations)) == 0
+    alone = certified(solve.snapshot, one_C.astype(float), path="test", seconds=0.0)
+    mechanism.handle(Allocated(0.0, as_a_pair(solve.snapshot) if pairs else alone))
+    before = mechanism.live.spent_usd.copy()
+    mechanism.handle(Wake(100.0))
+    seen = [view.spent_usd for view in map(mechanism.job, (0, 1)) if view is not None]
+    assert (mechanism.live.spent_usd == before).all()
+    assert seen == ([50.0, 50.0] if pairs else [100.0, 0.0])
+    mechanism.accounts.settle_all(100.0)
+    assert [view.spent_usd for view in map(mechanism.job, (0, 1)) if view is not None] == seen
 
 
 def test_servers_and_devices_can_be_read() -> None:

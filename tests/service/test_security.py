@@ -17,6 +17,7 @@ from gavelx.service.api.auth import Guard, check_exposure, is_loopback
 from gavelx.service.store.log import Log
 from tests.service.agents import FakeAgent, User, serving, spec, tokens_for, user_of
 from tests.service.running import run
+from tests.waiting import until
 
 LONG = 1e6
 
@@ -42,6 +43,35 @@ def test_speeds_of_types_that_somebody_brought_are_his_and_the_operators(tmp_pat
             assert seen == {"ada": {"net", "secret"}, "bob": {"net"}, "root": {"net", "secret"}}
             request = wire.SpeedsRequest(version=1)
             assert await refused(users["machine"], "Speeds", request) is grpc.StatusCode.PERMISSION_DENIED
+            for user in users.values():
+                await user.close()
+
+    run(main())
+
+
+@pytest.mark.slow
+def test_the_jobs_of_members_are_those_of_their_team(tmp_path: Path) -> None:
+    """On one device, under weights of 1 to 3, two members of a team have an eighth each."""
+    texts = tokens_for(tmp_path, **{"ml/ann": "user", "ml/bob": "user", "ops": "user", "machine": "agent"})
+    shares = {"ml/ann": 0.125, "ml/bob": 0.125, "ops": 0.75}
+
+    async def main() -> None:
+        options = {
+            "tokens": str(tmp_path / "tokens.json"),
+            "policy": "hierarchical(max_min_fairness, ml=1, ops=3)",
+        }
+        async with serving(tmp_path / "state", **options) as service:
+            users = {owner: User(service.address, texts[owner]) for owner in shares}
+            for user in users.values():
+                await user.submit(spec(LONG))
+
+            async def promised() -> bool:
+                (seen,) = zip(*[await user.jobs() for user in users.values()], strict=True)
+                assert [job.owner for job in seen] == list(shares)
+                return [job.promised_share for job in seen] == pytest.approx(list(shares.values()))
+
+            async with FakeAgent(service.address, access=Access(service.address, texts["machine"])):
+                await until(promised, "each has its part")
             for user in users.values():
                 await user.close()
 
