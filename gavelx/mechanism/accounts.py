@@ -162,8 +162,9 @@ class Accounts:
         live, j_L = self.live, np.array([j])
         if live.type[j] == WAITING:
             return float(live.spent_usd[j])
-        _, *paid = self._paid(j_L)
-        return float(live.spent_usd[j] + self._usd(*paid, self._halved(j_L, now_s - live.since_s[j_L]))[0])
+        _, a_L, devices_L, others_LA = self._paid(j_L)
+        seconds_L = self._halved(j_L, now_s - live.since_s[j_L])
+        return float(live.spent_usd[j] + self._usd(a_L, devices_L, others_LA, seconds_L)[0])
 
     def not_charged_yet(self, now_s: float) -> Iterator[Charge]:
         """What jobs hold now, since they were last charged for it."""
