@@ -48,6 +48,7 @@ def run_serve(typed: ServeOptions, as_json: bool) -> None:
     warn_if_open("--key", typed.key)
     warn_if_open("--tokens", typed.tokens, changeable=True)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("grpc._cython.cygrpc").addFilter(is_worth_a_line)
     if typed.valid_for < 3 * typed.heartbeat or typed.grace >= typed.valid_for:
         problem = (
             f"leases of {typed.valid_for:g} s, heartbeats every {typed.heartbeat:g} s, {typed.grace:g} s of grace"
@@ -76,6 +77,14 @@ def run_serve(typed: ServeOptions, as_json: bool) -> None:
     gc.set_threshold(*COLLECT_AFTER)
     with suppress(StoppedError):
         asyncio.run(_serve(options, as_json))
+
+
+def is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Whether what gRPC logs is of interest: not that a caller left while he was sent something (``| head``).
+
+    gRPC says so with a traceback where it hears of that before it hears that the call is cancelled.
+    """
+    return not str(record.msg).startswith("ExecuteBatchError raised in core by servicer method")
 
 
 def open_as_many_files_as_allowed() -> None:

@@ -1,6 +1,7 @@
 """The commands of a running cluster, against a service in this process; and without its libraries."""
 
 import json
+import logging
 import os
 import resource
 import shlex
@@ -18,7 +19,7 @@ from gavelx.cli.clients import _plain
 from gavelx.cli.cluster_commands import EXAMPLES
 from gavelx.cli.cluster_options import ServeOptions
 from gavelx.cli.commands import app
-from gavelx.cli.serving import _configure, open_as_many_files_as_allowed
+from gavelx.cli.serving import _configure, is_worth_a_line, open_as_many_files_as_allowed
 from gavelx.rpc import wire_pb2 as wire
 from tests.service.agents import configuration
 from tests.service.background import Background
@@ -328,3 +329,15 @@ def test_a_scheduler_has_as_many_connections_as_it_may_have() -> None:
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_caller_who_left_is_no_line_in_the_log_and_a_mistake_is() -> None:
+    """The first words are those of gRPC 1.7x, in which they stand beside those of any other exception."""
+    left, failed = (
+        logging.LogRecord("grpc._cython.cygrpc", logging.ERROR, "server.pyx", 1, words, (), None)
+        for words in (
+            "ExecuteBatchError raised in core by servicer method [/gavelx.v1.Scheduler/Logs]",
+            "Unexpected [KeyError] raised by servicer method [/gavelx.v1.Scheduler/Logs]",
+        )
+    )
+    assert (is_worth_a_line(left), is_worth_a_line(failed)) == (False, True)

@@ -113,7 +113,7 @@ def test_jobs_on_their_way_to_the_log_take_room() -> None:
         await first.check()
         await second.check()
         pending = first.entries(0.0)
-        with pytest.raises(RefusedError, match="20 jobs of ada are live, and at most 30 may be"):
+        with pytest.raises(RefusedError, match="20 jobs of ada are live, 20 more would be 40, and 30 may be"):
             second.entries(0.0)
         state.forget_unlogged()  # the first did not reach the log
         assert len(pending) == len(second.entries(0.0)) == 20

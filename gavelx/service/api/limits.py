@@ -44,7 +44,8 @@ class Allowance:
         owner, most = self.caller.owner, self.limits.jobs
         mine = state.submitted_of(owner)
         if self.caller.role == "user" and mine + jobs > most:
-            problem = f"{mine} jobs of {owner} are live, and at most {most} may be (gavelx serve --max-jobs)"
+            problem = f"{mine} jobs of {owner} are live, {jobs} more would be {mine + jobs}, and {most} may be"
+            problem += " (gavelx serve --max-jobs)"
             raise RefusedError(grpc.StatusCode.RESOURCE_EXHAUSTED, problem)
         if mine + jobs > self._most(state):
             places = f"the queue has {LIVE_JOBS_MAX} places, some of them kept for other accounts"
