@@ -90,7 +90,7 @@ def test_a_launch_that_finds_too_little_room_is_no_fault_of_the_job_either(small
         m.scheduler.launch_python(1, "print(1)", saved_steps=5.0)
         ended = await m.scheduler.end_of(1)
         assert not ended.failed, ended.reason
-        assert ended.complete or "could not begin it" in ended.reason
+        assert ended.complete or "this server c" in ended.reason  # cannot start it, or could not begin it
 
     play(small_disk, scene)
 

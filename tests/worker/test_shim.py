@@ -71,7 +71,7 @@ def test_a_process_is_known_by_its_start(tmp_path: Path) -> None:
         [sys.executable, "-c", code], stdin=subprocess.PIPE, env={"GAVELX_TEST": str(tmp_path)}
     ) as parent:
         running = lambda: {pid for pid, _ in marked(mark.encode())}  # noqa: E731
-        found = wait_until(lambda: len(running()) == 2 and running(), "a process and its child", running)
+        found = wait_until(lambda: len(now := running()) == 2 and now, "a process and its child", running)
         assert set(descendants(parent.pid)) == found - {parent.pid}
         ticks = start_ticks(parent.pid)
         assert ticks is not None
@@ -169,7 +169,7 @@ open("part", "w").write(str(os.getpid()))
 os.rename("part", "pid")
 while True: time.sleep(60)
 """
-    grace_s = 2.0
+    grace_s = 10.0
     launch = {
         "lease_id": 1,
         "boot_id": shim.boot_id(),
