@@ -1,5 +1,6 @@
 """Names of jobs and devices of which nothing is known, and estimates for a single snapshot."""
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -21,7 +22,7 @@ def check_types(accelerators: Iterable[str], table: Throughputs, where: str = "-
         if name in table.accelerators or sheets.has(name):
             continue
         known = {**dict.fromkeys(table.accelerators), **chips, **sheets.by_name}
-        near = get_close_matches(name, known, n=1, cutoff=0.75)
+        near = [one for one in get_close_matches(name, known, n=5, cutoff=0.7) if _may_mean(name, one)]
         raise OptionError(
             f"nothing is known of accelerator type {shown(name)}",
             where=where,
@@ -30,6 +31,12 @@ def check_types(accelerators: Iterable[str], table: Throughputs, where: str = "-
             else one_of({**dict.fromkeys(table.accelerators), **chips}, "gavelx docs your_gpus", name),
             hint=f"did you mean {near[0]!r}?" if near else f"--table FILE, with speeds on {shown(name)}",
         )
+
+
+def _may_mean(name: str, device: str) -> bool:
+    """Whether the chip has its letters or its number right: a gtx1080 is no misspelled rtx5080."""
+    typed, known = (text.partition("-")[0] for text in (name, device))
+    return any(re.sub(part, "", typed) == re.sub(part, "", known) for part in (r"\d", r"\D"))
 
 
 def check_names(jobs: Iterable[Job], accelerators: Sequence[str], table: Throughputs, where: str) -> None:
