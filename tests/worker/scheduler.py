@@ -10,6 +10,7 @@ import grpc
 import grpc.aio
 
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.ports import free_port
 from gavelx.rpc.wire_pb2_grpc import AgentsServicer, add_AgentsServicer_to_server
 from tests.waiting import until
 
@@ -42,7 +43,7 @@ class Scheduler(AgentsServicer):
         self.metadata: list[Any] = []
         self.standing: set[int] = set()
         self.out: asyncio.Queue[wire.ToAgent] | None = None
-        self.port = 0
+        self.port = free_port()
         self._server: grpc.aio.Server | None = None
         self._report_ids: set[str] = set()
 

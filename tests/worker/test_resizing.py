@@ -269,7 +269,7 @@ def test_a_job_that_is_stopped_on_the_way_ends_in_both(server: Server) -> None:
 
 
 def test_a_job_that_is_complete_on_the_way_is_complete(server: Server) -> None:
-    server.habits, server.total = "alone", 40.0
+    server.habits, server.total = "alone,patient", 40.0
     server.launch(1)
     server.runs()
     server.resize([0], more=1)
