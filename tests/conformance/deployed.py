@@ -16,8 +16,9 @@ from tests.conformance.observed import Observed, recorded
 from tests.conformance.scenario import NOTICE_S, TABLE, Happening, Scenario
 from tests.waiting import PATIENCE_S, until
 
-SLEEPS = Timing(heartbeat_s=0.1, valid_for_s=2.0, grace_s=0.5)
-TRAINS = Timing(heartbeat_s=0.5, valid_for_s=8.0, grace_s=4.0)
+SLEEPS = Timing(heartbeat_s=0.1, valid_for_s=20.0, grace_s=0.5)
+TRAINS = Timing(heartbeat_s=0.5, valid_for_s=30.0, grace_s=4.0)
+"""Leases outlast what a process stands still on a busy machine."""
 
 
 def run_emulated(scenario: Scenario, folder: Path) -> Observed:

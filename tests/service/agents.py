@@ -22,6 +22,8 @@ from gavelx.rpc.tokens import add_token, new_token
 from gavelx.service.agents.timing import Timing
 from gavelx.service.api.server import Options, Service
 from gavelx.service.store.configuration import Configuration
+from gavelx.service.store.log import Log
+from gavelx.service.store.records import Record
 from gavelx.throughputs import Setting, Throughputs
 from tests.waiting import PATIENCE_S, until
 
@@ -56,6 +58,15 @@ async def serving(folder: Path | str, **options: Any) -> AsyncIterator[Service]:
     chosen = {"listen": "127.0.0.1:0", "configure": lambda _: made_with, "timing": PATIENT} | options
     async with Service(Options(str(folder), **chosen)) as service:
         yield service
+
+
+def records_of(service: Service) -> list[Record]:
+    """What is in its log, by a connection of its own: the service may be writing."""
+    reader = Log(service.options.state, read_only=True)
+    try:
+        return list(reader.read())
+    finally:
+        reader.close()
 
 
 class User:
@@ -318,8 +329,10 @@ class FakeAgent:
             return
         now_s = time.monotonic()
         until_s = launch.sent_s + launch.valid_for_s
-        self.going[launch.lease_id] = Going(launch, now_s, until_s, launch.job_id in self.fail_jobs)
+        if now_s >= until_s:  # it is sent again
+            return
         self.seen.begins(launch.job_id, launch.lease_id, self.name)
+        self.going[launch.lease_id] = Going(launch, now_s, until_s, launch.job_id in self.fail_jobs)
 
     def _end(self, lease_id: int, *, complete: bool = False, failed: bool = False) -> None:
         going = self._drop(lease_id)

@@ -38,6 +38,7 @@ class Desk:
 
     policy = "max_min_fairness"
     made_with: Configuration = configuration()
+    timing = QUICK  # by the real clock
 
     def __init__(self, log_id: str = "log") -> None:
         self.state = State(self.made_with)
@@ -45,7 +46,7 @@ class Desk:
         self.log: list[Entry] = []
         self._billed = Billed(self.made_with)
         self._waiting: list[tuple[Make, asyncio.Future[Any]]] = []
-        self.here = AgentRegistry(self.state, QUICK, Remembered(self.log, log_id), self._post)
+        self.here = AgentRegistry(self.state, self.timing, Remembered(self.log, log_id), self._post)
 
     def _post(self, make: Make) -> "asyncio.Future[Any]":
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

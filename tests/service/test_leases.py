@@ -15,7 +15,7 @@ from gavelx.rpc.refused import RefusedError
 from gavelx.service.agents.registry import AgentRegistry, AgentSession, Make, Stream
 from gavelx.service.store.records import Entry
 from tests.clocks import Clock
-from tests.service.agents import PATIENT, QUICK, FakeAgent, Seen, configuration, serving, spec, user_of
+from tests.service.agents import PATIENT, QUICK, FakeAgent, Seen, configuration, records_of, serving, spec, user_of
 from tests.service.desk import Desk, Remembered
 from tests.service.running import run
 from tests.waiting import until
@@ -114,7 +114,7 @@ def test_of_two_agents_of_one_name_the_one_that_is_here_stays(tmp_path: Path, bu
             told = "ALREADY_EXISTS: another agent is called one, and is here (at 127.0.0.1); --name NAME"
             await until(lambda: other.refusals.count(told) >= 3, "it is told three times", lambda: other.refusals)
             assert not agent.refusals and not other.going and len(agent.going) == busy
-            assert [each.kind for each in service.log.read()].count("WorkerJoined") == 1
+            assert [each.kind for each in records_of(service)].count("WorkerJoined") == 1
             await agent.cut(jobs_too=True)  # its name is free when it has gone, and its leases are over
             await until(
                 lambda: other.server_id >= 0 or any("old leases" in refusal for refusal in other.refusals),
@@ -275,6 +275,12 @@ def test_another_policy_decides_while_jobs_run(tmp_path: Path) -> None:
                 await until(lambda: agent.seen.launches >= 3, "they take turns")
                 reply = await user.call("SetPolicy", wire.SetPolicyRequest(version=1, policy="fifo"))
                 assert (reply.policy, reply.before) == ("fifo", "max_min_fairness")
+
+                def since() -> list[str]:
+                    kinds = [record.kind for record in records_of(service)]
+                    return kinds[kinds.index("PolicyChanged", kinds.index("JobSubmitted")) :]
+
+                await until(lambda: "Answered" in since(), "the other policy has answered", since)
                 await user.until("running", first)
                 launches, mechanism = agent.seen.launches, service.scheduler.state.mechanism
                 rounds = mechanism.rounds

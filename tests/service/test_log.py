@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from gavelx.errors import InputFileError, OptionError
 from gavelx.mechanism.events import Wake
-from gavelx.service.store import places
+from gavelx.service.store import database, places
 from gavelx.service.store.database import LogUnavailableError
 from gavelx.service.store.log import Log
 from gavelx.service.store.places import FILE, LogError
@@ -52,8 +52,9 @@ def test_one_service_at_a_time(place: str) -> None:
     Log(place).close()
 
 
-def test_a_service_that_is_about_to_be_gone_is_waited_for(postgres: str) -> None:
+def test_a_service_that_is_about_to_be_gone_is_waited_for(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server lets go of its lock when it has seen that the connection is closed, and not when it is."""
+    monkeypatch.setattr(database, "LOCK_WAIT_S", int(PATIENCE_S))
     log = Log(f"{postgres}/postgres")
     with ThreadPoolExecutor(1) as other:
         opening = other.submit(Log, f"{postgres}/postgres")
@@ -248,7 +249,7 @@ def test_a_database_whose_tables_an_operator_has_locked_is_away(
     monkeypatch.setattr(places, "ANSWERS_S", 1)
     with psycopg.connect(f"{postgres}/postgres", autocommit=True) as operator:
         operator.execute("CREATE DATABASE locked")
-    log = Log(f"{postgres}/locked")
+    log = Log(f"{postgres}/locked?connect_timeout=300")
     log.append(wakes(1, 10))
     with psycopg.connect(f"{postgres}/locked") as operator:
         operator.execute("LOCK TABLE events IN ACCESS EXCLUSIVE MODE")

@@ -17,6 +17,7 @@ from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.records import Entry, entry_of, record_of
 from gavelx.throughputs import Setting, Throughputs
 from gavelx.worker.sizes import words_of
+from tests.service.agents import PATIENT
 from tests.service.desk import Desk
 from tests.service.running import run
 
@@ -28,6 +29,7 @@ class Mixed(Desk):
     """A server with two k80s, and one with a v100, at a dollar and two a second."""
 
     policy = "elastic(max_min_fairness)"
+    timing = PATIENT
     made_with = Configuration(TABLE, Prices({"v100": 7200.0, "k80": 3600.0}), DEFAULT.with_round(60.0))
 
     async def begin(self, **spec: object) -> list[wire.Launch]:

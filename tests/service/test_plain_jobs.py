@@ -94,7 +94,8 @@ def test_two_scripts_that_take_turns_begin_anew_once_at_most(tmp_path: Path) -> 
         jobs = await scripts.cluster.until_ended(PATIENCE_S, at_least=2)
         assert [job.state for job in jobs] == ["complete", "complete"]
         for job in jobs:
-            assert scripts.begun(job.job_id) == (2 if job.lost_s > 0 else 1), job
+            # one that lost time may have been stopped before it said that it begins
+            assert scripts.begun(job.job_id) in ({1, 2} if job.lost_s > 0 else {1}), job
             assert job.failures == 0
 
     play(tmp_path, scene)

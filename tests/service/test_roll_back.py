@@ -20,6 +20,7 @@ from gavelx.service.state.state import State
 from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.records import Entry, Measured, entry_of, record_of
 from gavelx.throughputs import Setting, Throughputs
+from tests.service.agents import PATIENT
 from tests.service.desk import Desk
 from tests.service.running import run
 
@@ -31,6 +32,7 @@ class Elastically(Desk):
     """One agent with eight devices, and one job that may have any number of them."""
 
     policy = "elastic(easyscale)"
+    timing = PATIENT
 
     def __init__(self, widths: Iterable[int]) -> None:
         even = Throughputs({Setting("net", "v100", n): float(n) for n in widths})
