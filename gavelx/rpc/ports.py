@@ -8,8 +8,6 @@ import sys
 FIRST, PORTS = 10_000, 10_000
 """The range of ports: below those of gangs (from 20000) and those of outgoing connections (from 32768)."""
 _next = itertools.count(499 * os.getpid())
-_claims: list[socket.socket] = []
-"""Names of sockets that say to other processes of ours, until this one ends, which ports it has asked for."""
 
 
 def free_port() -> int:
@@ -22,7 +20,10 @@ def free_port() -> int:
 
 
 def _claim(port: int) -> bool:
-    """Whether no other process has asked for this port, where the system has names that end with their process."""
+    """Whether no other process of ours that lives has asked for this port; a name of a socket says so.
+
+    It is never closed, so it is there until this process ends. Other systems than Linux have no such names.
+    """
     if not sys.platform.startswith("linux"):
         return True
     name = socket.socket(socket.AF_UNIX)
@@ -31,5 +32,5 @@ def _claim(port: int) -> bool:
     except OSError:
         name.close()
         return False
-    _claims.append(name)
+    name.detach()
     return True

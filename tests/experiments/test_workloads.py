@@ -1,6 +1,7 @@
 """Each workload learns, and has the same loss curve however often it is preempted."""
 
 import json
+import os
 import re
 import sys
 from importlib import import_module
@@ -83,7 +84,10 @@ def test_what_a_preemption_costs_is_measured(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.slow
-def test_one_command_profiles_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_command_profiles_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))  # which it changes
     short = ["--only", "recommendation", "--seconds", "8", "--repeat", "1", "--again"]
 
     def rows() -> list[str]:
