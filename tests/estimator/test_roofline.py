@@ -107,3 +107,18 @@ def test_estimates_do_not_depend_on_the_order_of_what_is_wanted(estimator: Combi
     wanted = [Setting("vit-b16-bs64", name) for name in ("t4", "l4", "h100-80gb-sxm")]
     assert estimator.estimate(wanted) == estimator.estimate(wanted[::-1])[::-1]
     assert speed(estimator, "vit-b16-bs64", "t4") < speed(estimator, "vit-b16-bs64", "h100-80gb-sxm")
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        *("v100-16gb-sxm", "a100-80gb-sxm", "h100-80gb-sxm", "h200-141gb-sxm", "gh200-96gb", "b100-192gb-sxm"),
+        *("b200-192gb-sxm", "gb200", "b300-288gb-sxm", "gb300", "mi250x", "mi300x", "mi300a", "mi355x"),
+        *("tpu-v4", "tpu-v7", "trainium2", "trainium3", "gaudi2", "gaudi3"),
+    ],
+)
+def test_devices_with_links_of_their_own_gain_by_their_number(device: str) -> None:
+    """Each does more than half of what it does alone; of eight fast cards on a bus, each waits most of the time."""
+    job = "llama-7b-full-bs64"
+    assert seconds(job, device, 8) < seconds(job, device) / 4.0
+    assert seconds(job, "h100-80gb-pcie", 8) > seconds(job, "h100-80gb-pcie") / 4.0
