@@ -80,9 +80,9 @@ def run_serve(typed: ServeOptions, as_json: bool) -> None:
 
 
 def is_worth_a_line(record: logging.LogRecord) -> bool:
-    """Whether what gRPC logs is of interest: not that a caller left while he was sent something (``| head``).
+    """False for gRPC's traceback about a caller who left before the reply was sent, as ``logs JOB | head`` may.
 
-    gRPC says so with a traceback where it hears of that before it hears that the call is cancelled.
+    gRPC logs it where the message cannot be sent and the call is not known to be cancelled yet.
     """
     return not str(record.msg).startswith("ExecuteBatchError raised in core by servicer method")
 

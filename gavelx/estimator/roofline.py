@@ -41,7 +41,8 @@ RESERVED = 0.93
 VOCABULARY = 32_000
 LINK_GB_S = {"switched": 200.0, "bus": 16.0, "network": 10.0}
 """Bandwidth of a device to others: NVLink, Infinity Fabric or a TPU's links; PCIe; between servers."""
-SWITCHED = ("sxm", "mi2", "mi3", "tpu", "trainium", "gaudi", "gh200", "gb200", "gb300")
+SWITCHED = ("sxm", "nvl", "gh200", "gb200", "gb300", "mi2", "mi3", "tpu", "trainium", "gaudi")
+"""Parts of the names of devices that have links of their own; the others are on PCIe."""
 GFLOP_FORWARD = {"sd1.5": 678.0, "sd2": 680.0, "sdxl": 5980.0, "dit-xl2": 237.0, "flux": 110_000.0}
 """Of one image at the usual resolution, without the frozen encoders."""
 GFLOP_ENCODERS = {"sd1.5": 1100.0, "sd2": 1100.0, "sdxl": 4500.0, "dit-xl2": 270.0, "flux": 5000.0}
@@ -125,12 +126,8 @@ def _synced_bytes(job: NamedJob, devices: int) -> float:
     return trained * job.parameters * (devices - 1) / devices
 
 
-def _link(accelerator: str) -> str:
-    name = accelerator.lower()
-    pcie = "pcie" in name or not any(
-        word in name for word in (*SWITCHED, "a100", "h100", "h200", "b100", "b200", "b300", "v100")
-    )
-    return "bus" if pcie else "switched"
+def _link(device: str) -> str:
+    return "switched" if any(word in device for word in SWITCHED) else "bus"
 
 
 # -- efficiency -----------------------------------------------------------------------------------------------

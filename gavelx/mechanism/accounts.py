@@ -77,6 +77,10 @@ class Accounts:
             self.live.promised_s[:] += self.live.share * seconds
             self._accrued_s = now_s
 
+    def promised_s(self, j: int, now_s: float) -> float:
+        """What a live job has been promised, as of now."""
+        return float(self.live.promised_s[j] + self.live.share[j] * (now_s - self._accrued_s))
+
     # -- what is received -------------------------------------------------------------------------------------
 
     def settle(self, j_L: Ints, now_s: float) -> None:

@@ -672,21 +672,26 @@ class Mechanism:
 
     # -- facts ------------------------------------------------------------------------------------------------
 
-    def job(self, job_id: int) -> JobView | None:
-        """What is known of a job; None if it is not live, or waits to be let in by the next round."""
+    def job(self, job_id: int, now_s: float = 0.0) -> JobView | None:
+        """What is known of a job; None if it is not live, or waits to be let in by the next round.
+
+        Time and money are those at ``now_s``, or at the last event if that is later: while nothing changes, no
+        event comes for a round.
+        """
         live, j = self.live, self.live.index.get(job_id)
         if j is None:
             return None
-        received_s = float(live.held_s[j]) + (self._now_s - float(live.since_s[j])) * (live.type[j] != WAITING)
+        now_s = max(now_s, self._now_s)
+        received_s = float(live.held_s[j]) + (now_s - float(live.since_s[j])) * (live.type[j] != WAITING)
         return JobView(
             job=live.jobs[j],
             steps_done=float(live.steps_done[j]),
             saved_steps=float(live.saved_steps[j]),
             share=float(live.share[j]),
-            promised_s=float(live.promised_s[j]),
+            promised_s=self.accounts.promised_s(j, now_s),
             received_s=float(received_s),
             lost_s=float(live.lost_s[j]),
-            spent_usd=self.accounts.spent_usd(j, self._now_s),
+            spent_usd=self.accounts.spent_usd(j, now_s),
             failures=int(live.failures[j]),
             protected=bool(live.protected[j]),
             done=bool(live.done[j]),

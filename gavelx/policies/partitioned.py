@@ -17,10 +17,8 @@ from gavelx.memory import Memory
 from gavelx.policies.base import Policy
 from gavelx.policies.budgets import refuse_budgets_inside
 from gavelx.policies.modifiers import Modifier
-from gavelx.policies.program import Maximize
 from gavelx.snapshot import Snapshot
-from gavelx.solvers import RatioStatement, Statement, certified
-from gavelx.solvers.program.certify import missing
+from gavelx.solvers import certified
 
 Floats = NDArray[np.float64]
 ROUNDED = 1e-7
@@ -61,9 +59,8 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
             notes += answer.notes
         whole = snapshot.replace(opened=answer.snapshot.opened)
         share_C, objective = share_K[whole.open_C], None
-        if isinstance(program := _innermost(self.policy), Maximize):
-            statement = program.state(whole)
-            if missed := [text for text in map(repr, program.constraints) if _is_missed(statement, text, share_C)]:
+        if (statement := self.stated(whole)) is not None:
+            if missed := [each.text for each in statement.required if each.missing(share_C) > ROUNDED]:
                 problem = f"the parts together do not meet {' and '.join(missed)}, which each of them meets"
                 raise ProgramError(problem, where=str(self), hint="a budget around it: budgeted(..., total=40)")
             value = getattr(statement, "sign", 1.0) * statement.objective(share_C)
@@ -76,21 +73,10 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
         return f"partitioned({self.policy!r}, {getattr(self, 'parts', '?')})"
 
 
-def _is_missed(statement: Statement | RatioStatement, text: str, share_C: Floats) -> bool:
-    """Whether the shares break the constraint that its author wrote so."""
-    return missing([each for each in statement.required if each.text == text], share_C) > ROUNDED
-
-
 def _of_part(memory: Memory, part: int) -> Memory:
     """What the policy of one part remembers."""
     start = f"{part}/"
     return {name.removeprefix(start): array for name, array in memory.items() if name.startswith(start)}
-
-
-def _innermost(policy: Policy) -> Policy:
-    while isinstance(policy, Modifier):
-        policy = policy.policy
-    return policy
 
 
 def _parts(snapshot: Snapshot, parts: int) -> int:

@@ -11,7 +11,7 @@ _next = itertools.count(499 * os.getpid())
 
 
 def free_port() -> int:
-    """A free port of loopback: another one at each call, and in each process that has asked for one and lives."""
+    """A free port of loopback: another one at each call, also of other processes as long as they live."""
     while True:
         port = FIRST + next(_next) % PORTS
         with socket.socket() as probe:
@@ -20,9 +20,10 @@ def free_port() -> int:
 
 
 def _claim(port: int) -> bool:
-    """Whether no other process of ours that lives has asked for this port; a name of a socket says so.
+    """Whether the port is this process's now: no other living process of gavelx has claimed it.
 
-    It is never closed, so it is there until this process ends. Other systems than Linux have no such names.
+    A claim is an abstract socket that is never closed, so the system drops it when the process ends. Only Linux
+    has these; elsewhere every claim succeeds.
     """
     if not sys.platform.startswith("linux"):
         return True

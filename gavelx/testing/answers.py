@@ -278,7 +278,7 @@ class Answers(Checks):
         if program_of(policy) is not None and allocation.snapshot.runs_J.any():
             self._check_program(allocation, snapshot)
         elif isinstance(policy, Modifier) and (inside := policy.stated(allocation.snapshot)) is not None:
-            self._check_constraints(inside, allocation.share_C, snapshot)
+            self._check_constraints(inside, allocation.share_C, snapshot, most=self.tolerance)
 
     def _check_program(self, allocation: Allocation, snapshot: Snapshot) -> None:
         """Objective, constraints and bound of a policy that can state its program."""
@@ -298,10 +298,14 @@ class Answers(Checks):
             self.fail("no allocation passes the bound, this one included", figures, snapshot)
 
     def _check_constraints(
-        self, statement: Statement | RatioStatement, share_C: plain.Floats, snapshot: Snapshot
+        self,
+        statement: Statement | RatioStatement,
+        share_C: plain.Floats,
+        snapshot: Snapshot,
+        most: float = FEASIBLE,
     ) -> None:
         """The shares meet what a program requires."""
-        if (short := missing(statement.required, share_C)) > FEASIBLE:
+        if (short := missing(statement.required, share_C)) > most:
             names = " or ".join(each.text for each in statement.required)
             self.fail("the constraints are met", f"{names} is missed by {short:.3g}", snapshot)
 

@@ -332,7 +332,7 @@ def test_a_scheduler_has_as_many_connections_as_it_may_have() -> None:
 
 
 def test_a_caller_who_left_is_no_line_in_the_log_and_a_mistake_is() -> None:
-    """The first words are those of gRPC 1.7x, in which they stand beside those of any other exception."""
+    """The first text is what gRPC 1.85 has logged in such a case."""
     left, failed = (
         logging.LogRecord("grpc._cython.cygrpc", logging.ERROR, "server.pyx", 1, words, (), None)
         for words in (

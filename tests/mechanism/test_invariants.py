@@ -108,7 +108,7 @@ def test_one_job_can_be_read() -> None:
 
 @pytest.mark.parametrize("pairs", [False, True])
 def test_what_a_job_has_cost_is_as_of_now(pairs: bool) -> None:
-    """A running job goes on costing where nobody asks what for: a pair pays for its device together."""
+    """The time since accounts were settled counts, up to the moment that is asked for; a pair shares the price."""
     mechanism = with_servers(1, prices=Prices({"fast": 3600.0}), pairs=pairs)
     for job_id in (0, 1):
         mechanism.handle(JobSubmitted(0.0, job(job_id)))
@@ -121,8 +121,13 @@ def test_what_a_job_has_cost_is_as_of_now(pairs: bool) -> None:
     seen = [view.spent_usd for view in map(mechanism.job, (0, 1)) if view is not None]
     assert (mechanism.live.spent_usd == before).all()
     assert seen == ([50.0, 50.0] if pairs else [100.0, 0.0])
+    later = [view for view in (mechanism.job(i, 250.0) for i in (0, 1)) if view is not None]
+    assert [view.spent_usd for view in later] == [2.5 * usd for usd in seen]
+    assert [view.received_s for view in later] == ([250.0, 250.0] if pairs else [250.0, 0.0])
+    assert [view.promised_s for view in later] == ([250.0, 250.0] if pairs else [250.0, 0.0])
     mechanism.accounts.settle_all(100.0)
-    assert [view.spent_usd for view in map(mechanism.job, (0, 1)) if view is not None] == seen
+    mechanism.accounts.accrue(100.0)
+    assert [mechanism.job(i, 250.0) for i in (0, 1)] == later
 
 
 def test_servers_and_devices_can_be_read() -> None:

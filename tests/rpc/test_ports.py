@@ -1,4 +1,4 @@
-"""A port that is said to be free is said to nobody else."""
+"""``free_port`` gives a port to one caller only, also of several processes."""
 
 import socket
 import subprocess

@@ -12,6 +12,7 @@ from gavelx.policies import (
     Isolated,
     Maximize,
     MaxMinFairness,
+    Modifier,
     NormalizedThroughput,
     Policy,
     SumThroughput,
@@ -371,6 +372,13 @@ class Nearly(Plain):
     def allocate(self, snapshot: Snapshot) -> Allocation:
         assert (snapshot.steps_left_J > 1e-6).all()
         return super().allocate(snapshot)
+
+
+class Unbound(Modifier):
+    """A program without its constraints."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return MaxMinFairness().allocate(snapshot)
 
 
 class Sleeper(Plain):

@@ -19,7 +19,18 @@ from gavelx.errors import ProgramError
 from gavelx.files.configuration_rows import rows_of
 from gavelx.files.snapshots import snapshot_from_json
 from gavelx.jobs import Job
-from gavelx.policies import Cost, Fifo, Isolated, Maximize, MaxMinFairness, NormalizedThroughput, Policy, Worst
+from gavelx.policies import (
+    Cost,
+    Devices,
+    Fifo,
+    Isolated,
+    Maximize,
+    MaxMinFairness,
+    NormalizedThroughput,
+    Policy,
+    Worst,
+    packed,
+)
 from gavelx.snapshot import Snapshot
 from gavelx.testing import NonConformance, PolicyConformance, snapshot_of, snapshots
 from gavelx.testing.changes import PER_JOB, permuted
@@ -163,6 +174,15 @@ def test_a_planted_fault_breaks_its_own_checks(policy: type[Policy], expected: s
     assert set(found) == expected, found
     for message in found.values():
         assert str(policy()) in message
+
+
+def test_a_modifier_keeps_the_constraints_of_the_program_inside() -> None:
+    """What `agnostic` did around `packed`: the program kept them, and the modifier changed its shares."""
+    program = Maximize(Worst(NormalizedThroughput()), [Devices() <= 0.5])
+    check = "test_the_certificate_is_honest"
+    found = failures(conformance(planted.Unbound(program)), [check])
+    assert "the constraints are met" in found[check] and "Devices() <= 0.5 is missed by" in found[check], found
+    assert not failures(conformance(packed(program)), [check])
 
 
 def test_a_failure_reads_well() -> None:

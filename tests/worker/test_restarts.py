@@ -52,7 +52,10 @@ def test_an_agent_that_was_killed_finds_its_jobs_again_and_reports_once(tmp_path
         boot_id = scheduler.hellos[0].boot_id
         await agent.kill()
         os.kill(pids[2], signal.SIGKILL)
-        await until(lambda: not LeaseFolder(lease_folder(agent, 2)).shim_lives(), "one ends while nobody looks")
+        await until(
+            lambda: not LeaseFolder(lease_folder(agent, 2)).shim_lives(),
+            "the keeper of lease 2 has ended, without an agent",
+        )
         await agent.start()
         hello = scheduler.hellos[-1]
         assert hello.boot_id == boot_id

@@ -12,6 +12,7 @@ import numpy as np
 from gavelx.explain.explanation import Explanation
 from gavelx.explain.sizes import size_shares, why_no_larger
 from gavelx.jobs import Job
+from gavelx.mechanism.view import JobView
 from gavelx.metrics import known as plain
 from gavelx.mixes import is_mix
 from gavelx.rpc import wire_pb2 as wire
@@ -63,7 +64,7 @@ def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> d
             "spent_usd": plain(known.spent_usd),
             "speeds": _measured(state, here, job),
         }
-    if (live := state.mechanism.job(job_id)) is None:
+    if (live := state.mechanism.job(job_id, now_s)) is None:
         return document | {"why": NEW} | _believed(state, job)
     document |= {
         "promised_share": live.share,
@@ -86,7 +87,7 @@ def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> d
         document["accelerator"] = run.lease.configuration.types
         if job.elastic is not None:
             document["size"] = {"devices": len(run.lease.devices), "batch": run.lease.configuration.batch}
-    why = _why(state, here, document, job_id)
+    why = _why(state, here, document, live)
     document["why"] = "; ".join(filter(None, (why, failures(known))))
     return document
 
@@ -183,8 +184,9 @@ def _allocated(state: State, job_id: int) -> dict[str, Any]:
     }
 
 
-def _why(state: State, here: AgentRegistry, document: dict[str, Any], job_id: int) -> str:
+def _why(state: State, here: AgentRegistry, document: dict[str, Any], live: JobView) -> str:
     """One sentence."""
+    job_id = live.job.id
     limited = document.get("limited_by", "")
     if document["state"] == "running":
         run = state.runs.latest_of(job_id)
@@ -203,8 +205,6 @@ def _why(state: State, here: AgentRegistry, document: dict[str, Any], job_id: in
         waiting = Waiting(state)
         return waiting.nowhere(job_id) or waiting.not_asked()
     if document["promised_share"] > 0:
-        live = state.mechanism.job(job_id)
-        assert live is not None
         return "; ".join(filter(None, (Waiting(state).turn(live, job_id), _kept(document), limited)))
     return limited or "the policy gives it nothing"
 

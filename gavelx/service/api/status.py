@@ -124,7 +124,7 @@ def _job(state: State, here: AgentRegistry, job_id: int, now_s: float, asked: As
     )
     if known.ended:
         return message
-    if (live := state.mechanism.job(job_id)) is None:
+    if (live := state.mechanism.job(job_id, now_s)) is None:
         message.reason = asked.waiting.why(None, job_id)
         return message
     asked.add_length(message)
