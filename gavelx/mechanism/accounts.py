@@ -17,14 +17,15 @@ from gavelx.mechanism.entitlements import Entitlements
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.priority import Credit
 from gavelx.mechanism.rules import Rules
+from gavelx.mechanism.tariffs import Tariffs
 from gavelx.metrics import equal_share
 from gavelx.prices import Prices
 from gavelx.snapshot import WAITING
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Charge = tuple[int, int, float]
-"""The id of a job, the number of an accelerator type, and device-seconds of it."""
+Charge = tuple[int, int, float, int]
+"""The id of a job, the number of an accelerator type, device-seconds of it, and the number of their prices."""
 
 
 class Accounts:
@@ -33,11 +34,12 @@ class Accounts:
     charged: Callable[[Charge], None] | None = None  # hears of each
 
     def __init__(self, live: LiveJobs, prices: Prices, rules: Rules) -> None:
-        self.live, self.prices, self.rules = live, prices, rules
+        self.live, self.tariffs, self.rules = live, Tariffs(prices), rules
         self.ways = Entitlements()
         self.priority = Credit(rules.round_s)
         self.most_behind_s = 0.0  # by how much any job ever was behind what it was promised, when a round began
-        self._usd_per_s_A = np.zeros(0)
+        self._accelerators: list[str] = []
+        self._usd_per_s_A = np.zeros(0)  # now
         self._accrued_s = 0.0  # promises have accrued until then
 
     # -- what is promised -------------------------------------------------------------------------------------
@@ -96,37 +98,42 @@ class Accounts:
 
     def ended(self, j: int, held_s: float, now_s: float) -> None:
         """The lease of this job has ended, and says for how long it was held."""
-        live = self.live
-        self._received(np.array([j]), np.array([held_s - live.lease_held_s[j]]))
+        live, j_L = self.live, np.array([j])
+        for k, seconds in self.tariffs.pieces(float(live.since_s[j]), held_s - float(live.lease_held_s[j])):
+            self._received(j_L, np.array([seconds]), k)
         live.since_s[j] = now_s
 
     def got_ready(self, j: int, new: Mapping[int, int], warm_s: float) -> None:
         """New devices of a lease that continues another, by type, are paid for while they got ready."""
         for a, devices in new.items():
-            self._charge(np.array([j]), np.array([a]), np.array([devices]), None, np.array([warm_s]))
+            held = np.array([j]), np.array([a]), np.array([devices]), None, np.array([warm_s])
+            self._charge(*held, k=self.tariffs.last)
 
-    def ended_late(self, held: ConfigurationSet, seconds: float, *, price: float, received: bool) -> None:
-        """A job has held its devices, at a part of their price, for longer than was known (or less: negative).
+    def ended_late(
+        self, held: ConfigurationSet, over_s: float, seconds: float, *, price: float, received: bool
+    ) -> None:
+        """A job has held its devices, at a part of their price, for longer than until then (or less: negative).
 
         ``received``: that counts against what it was promised. Where shares are quotas, the time of its last
         checkpoint does, too.
         """
         self.live.held_s[held.job] += seconds
-        self._charge(held.job, held.type, held.devices, held.others, np.array([seconds * price]))
+        for k, some_s in self.tariffs.pieces(over_s, seconds):
+            self._charge(held.job, held.type, held.devices, held.others, np.array([some_s * price]), k=k)
         if received:
             way = self.ways.find(held)
             if way[0] != NO_WAY:
                 self.priority.received(self.ways, way, np.array([seconds]))
 
-    def _received(self, j_L: Ints, seconds_L: Floats) -> None:
-        """These jobs have held devices for so much longer."""
+    def _received(self, j_L: Ints, seconds_L: Floats, k: int | None = None) -> None:
+        """These jobs have held devices for so much longer, at the prices of that number (None: of now)."""
         live = self.live
         live.lease_held_s[j_L] += seconds_L
         live.held_s[j_L] += seconds_L
         if live.has_untold:
             self._worked(j_L, seconds_L)
         half_s_L = self._halved(j_L, seconds_L)
-        self._charge(*self._paid(j_L), half_s_L)
+        self._charge(*self._paid(j_L), half_s_L, k=self.tariffs.last if k is None else k)
         way_L = live.way[j_L]
         known_L = way_L != NO_WAY
         self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])  # of a pair, half comes from each
@@ -156,10 +163,24 @@ class Accounts:
 
     # -- what it costs ----------------------------------------------------------------------------------------
 
-    def reprice(self, prices: Prices, accelerators: list[str]) -> None:
-        """Devices of these types cost so much from now on; NaN without a known price, as all that they add to."""
-        self.prices = prices
-        self._usd_per_s_A = prices.array(accelerators) / 3600.0
+    @property
+    def prices(self) -> Prices:
+        """What devices cost now."""
+        return self.tariffs[self.tariffs.last]
+
+    def reprice(self, now_s: float, prices: Prices) -> None:
+        """Devices cost so much from now on."""
+        self.tariffs.change(now_s, prices)
+        self.know_types(self._accelerators)
+
+    def know_types(self, accelerators: list[str]) -> None:
+        """These are the types of devices that there are."""
+        self._accelerators = accelerators
+        self._usd_per_s_A = self._usd_per_s(self.tariffs.last)
+
+    def _usd_per_s(self, k: int) -> Floats:
+        """By type, at the prices of that number; NaN without a known price, as all that they add to."""
+        return self.tariffs[k].array(self._accelerators) / 3600.0
 
     def spent_usd(self, j: int, now_s: float) -> float:
         """What a live job has cost, with what it holds, as of now."""
@@ -168,10 +189,10 @@ class Accounts:
             return float(live.spent_usd[j])
         _, a_L, devices_L, others_LA = self._paid(j_L)
         seconds_L = self._halved(j_L, now_s - live.since_s[j_L])
-        return float(live.spent_usd[j] + self._usd(a_L, devices_L, others_LA, seconds_L)[0])
+        return float(live.spent_usd[j] + self._usd(a_L, devices_L, others_LA, seconds_L, self._usd_per_s_A)[0])
 
-    def not_charged_yet(self, now_s: float) -> Iterator[Charge]:
-        """What jobs hold now, since they were last charged for it."""
+    def not_charged_yet(self, now_s: float) -> Iterator[tuple[int, int, float]]:
+        """What jobs hold now, since they were last charged for it: device-seconds of each job and type."""
         j_L = self.live.holders()
         return self._each(*self._paid(j_L), self._halved(j_L, now_s - self.live.since_s[j_L]))
 
@@ -181,25 +202,38 @@ class Accounts:
         others_LA = live.paid_others[j_L] if live.has_mixes else None
         return j_L, live.paid_type[j_L], live.paid_devices[j_L], others_LA
 
-    def _charge(self, j_L: Ints, a_L: Ints, devices_L: Ints, others_LA: Ints | None, seconds_L: Floats) -> None:
-        """Jobs pay for devices of a type, and in a mix for those of its others."""
-        self.live.spent_usd[j_L] += self._usd(a_L, devices_L, others_LA, seconds_L)
+    def _charge(
+        self,
+        j_L: Ints,
+        a_L: Ints,
+        devices_L: Ints,
+        others_LA: Ints | None,
+        seconds_L: Floats,
+        *,
+        k: int,
+    ) -> None:
+        """Jobs pay for devices of a type, and in a mix for those of its others, at the prices of that number."""
+        usd_per_s_A = self._usd_per_s_A if k == self.tariffs.last else self._usd_per_s(k)
+        self.live.spent_usd[j_L] += self._usd(a_L, devices_L, others_LA, seconds_L, usd_per_s_A)
         if self.charged is not None:
-            for charge in self._each(j_L, a_L, devices_L, others_LA, seconds_L):
-                self.charged(charge)
+            for job_id, a, device_s in self._each(j_L, a_L, devices_L, others_LA, seconds_L):
+                self.charged((job_id, a, device_s, k))
 
-    def _usd(self, a_L: Ints, devices_L: Ints, others_LA: Ints | None, seconds_L: Floats) -> Floats:
+    def _usd(
+        self, a_L: Ints, devices_L: Ints, others_LA: Ints | None, seconds_L: Floats, usd_per_s_A: Floats
+    ) -> Floats:
         """What that costs; nothing costs nothing, also where no price is known."""
-        usd_L = seconds_L * self._usd_per_s_A[a_L] * devices_L
+        usd_L = seconds_L * usd_per_s_A[a_L] * devices_L
         if others_LA is not None and others_LA.shape[1]:
-            others_LA = widened(others_LA, len(self._usd_per_s_A))
-            usd_per_s_LA = np.where(others_LA > 0, others_LA * self._usd_per_s_A, 0.0)
+            others_LA = widened(others_LA, len(usd_per_s_A))
+            usd_per_s_LA = np.where(others_LA > 0, others_LA * usd_per_s_A, 0.0)
             usd_L += seconds_L * usd_per_s_LA.sum(axis=1)
         return np.where(seconds_L == 0.0, 0.0, usd_L)
 
     def _each(
         self, j_L: Ints, a_L: Ints, devices_L: Ints, others_LA: Ints | None, seconds_L: Floats
-    ) -> Iterator[Charge]:
+    ) -> Iterator[tuple[int, int, float]]:
+        """The device-seconds of each job and type."""
         for n, job_id in enumerate(self.live.id[j_L].tolist()):
             yield job_id, int(a_L[n]), float(devices_L[n] * seconds_L[n])
             if others_LA is not None:

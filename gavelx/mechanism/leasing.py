@@ -581,7 +581,7 @@ class Leasing:
         live.stopped_s[j_L] = self.now_s
 
     def lapsed(self, lost: WorkerLost) -> list[tuple[Stopped, float]]:
-        """Leases taken back after they had ended on a lost server; and how much shorter each was held."""
+        """Leases taken back after they had ended on a lost server; and how much longer (or less) each was held."""
         if lost.lapsed_s is None or not self.hardware.is_epoch(lost.server_id, lost.epoch):
             return []  # it is not known when, or the server came back since
         return self.stopped.lose(lost.server_id, lost.over_s)

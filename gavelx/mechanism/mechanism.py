@@ -180,7 +180,7 @@ class Mechanism:
         if server.accelerator not in self.hardware.accelerators:
             self.hardware.add_type(server.accelerator)
             self._speeds.clear()
-            self.accounts.reprice(self.accounts.prices, self.hardware.accelerators)
+            self.accounts.know_types(self.hardware.accelerators)
             jobs, added = self.live.jobs, [server.accelerator]
             apart_J, together_J = (self.throughputs.matrix(jobs, added, whole)[:, 0] for whole in (False, True))
             none_J = np.zeros(len(jobs))
@@ -198,7 +198,7 @@ class Mechanism:
         for stopped, seconds in self.leasing.lapsed(event):
             j = self.live.index.get(stopped.job_id)
             if j is not None and not self.live.done[j]:
-                self._held_otherwise(j, stopped, -seconds, received=True)
+                self._held_otherwise(j, stopped, seconds, received=True)
         return self._servers_changed(stops)
 
     def _servers_changed(self, stops: list[Command] | None) -> list[Command]:
@@ -216,7 +216,7 @@ class Mechanism:
         Where nothing runs there may be none for long, or ever: then it begins now.
         """
         self.accounts.settle_all(self._now_s)
-        self.accounts.reprice(prices, self.hardware.accelerators)
+        self.accounts.reprice(self._now_s, prices)
         self._trigger.all_changed()
         return self._look_again() if self.live.count and not self.leasing.leases else []
 
@@ -337,7 +337,7 @@ class Mechanism:
         """A lease that the job gave up was held for so much longer than was known."""
         late = ConfigurationSet.alone(*(np.array([each]) for each in (j, stopped.type, stopped.devices)))
         late.batch[:], late.others = stopped.batch, np.array([stopped.others], dtype=np.int64)
-        self.accounts.ended_late(late, seconds, price=stopped.price, received=received)
+        self.accounts.ended_late(late, stopped.until_s, seconds, price=stopped.price, received=received)
 
     def _resized(self, event: events.Resized) -> list[Command]:
         """The job has gone over to its present lease, whose time counts from now; or it is late news."""

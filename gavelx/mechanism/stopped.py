@@ -40,6 +40,11 @@ class Stopped(NamedTuple):
         return now if now.servers else now._replace(held_s=now.lost_s)
 
     @property
+    def until_s(self) -> float:
+        """Until then it was accounted for."""
+        return self.from_s + self.held_s
+
+    @property
     def lost_s(self) -> float:
         """For how long it was held on servers that are lost, as far as that is known."""
         return min(self.held_s, max(0.0, self.over_s - self.from_s)) if self.over_s else self.held_s
@@ -64,13 +69,13 @@ class StoppedLeases:
         return self._by_id.pop(lease_id)
 
     def lose(self, server_id: int, over_s: float) -> list[tuple[Stopped, float]]:
-        """A server is lost, on which all had ended by then: those that were held shorter, and by how much."""
-        shorter = []
+        """A server is lost, on which all had ended by then: those that were held for another time, by how much."""
+        other = []
         for lease_id, stopped in self._by_id.items():
             if server_id in stopped.servers:
                 self._by_id[lease_id] = now = stopped.lost(server_id, over_s)
-                shorter.append((now, stopped.held_s - now.held_s))
-        return [(stopped, seconds) for stopped, seconds in shorter if seconds]
+                other.append((stopped, now.held_s - stopped.held_s))
+        return [(stopped, seconds) for stopped, seconds in other if seconds]
 
     def forget(self, job_ids: set[int]) -> None:
         """Jobs that are gone are not charged any more."""

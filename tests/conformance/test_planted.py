@@ -128,7 +128,9 @@ def test_tampering_is_found(
 def others_are_not_paid_for(patch: pytest.MonkeyPatch) -> None:
     right = Accounts._charge
     patch.setattr(
-        Accounts, "_charge", lambda self, j_L, a_L, n_L, _, seconds_L: right(self, j_L, a_L, n_L, None, seconds_L)
+        Accounts,
+        "_charge",
+        lambda self, j_L, a_L, n_L, _, seconds_L, k: right(self, j_L, a_L, n_L, None, seconds_L, k=k),
     )
 
 

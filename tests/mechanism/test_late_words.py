@@ -3,6 +3,8 @@
 import dataclasses
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gavelx.cluster import Server
 from gavelx.mechanism import DEFAULT, Mechanism
@@ -17,6 +19,7 @@ from gavelx.mechanism.events import (
     WorkerLost,
 )
 from gavelx.prices import Prices
+from gavelx.simulator.ledger import usd_between
 from tests.mechanism.test_mechanism import ended, job, launched, progress, settle, stopped, with_servers
 
 
@@ -96,6 +99,31 @@ def test_a_lost_server_is_paid_for_until_its_leases_ended(settled_s: float | Non
     assert mechanism.service().received_s_J.tolist() == pytest.approx([60.0])
     mechanism.handle(LeaseEnded(150.0, lease.id, lease.job_id, 500.0, held_s=55.0))  # it comes back, and says so
     assert mechanism.live.spent_usd.tolist() == pytest.approx([55.0])
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.0, 100.0), st.floats(0.0, 9.0)), max_size=4).map(sorted),
+    st.floats(0.0, 100.0),
+    st.sampled_from(["ends", "taken back", "lost", "lost and back"]),
+)
+def test_what_is_heard_late_costs_what_it_cost_then(
+    changes: list[tuple[float, float]], held_s: float, how: str
+) -> None:
+    """However prices changed until it was heard of, and before it was taken back or the server was missed."""
+    mechanism, lease = a_running_job()
+    repriced = [(time_s, Prices({"fast": 3600.0 * usd})) for time_s, usd in changes]
+    for time_s, prices in repriced:
+        mechanism.handle(PriceChanged(time_s, prices))
+    if how == "taken back":
+        mechanism.handle(WorkerDrained(100.0, 0))
+    if how.startswith("lost"):
+        known_s = held_s if how == "lost" else 50.0
+        mechanism.handle(WorkerLost(100.0, 0, lapsed_s=known_s))
+    mechanism.handle(PriceChanged(110.0, Prices({"fast": 7.0})))
+    if how != "lost":
+        mechanism.handle(LeaseEnded(120.0, lease.id, lease.job_id, 500.0, held_s=held_s))
+    usd = usd_between(Prices({"fast": 3600.0}), repriced)("fast", 0.0, held_s)
+    assert mechanism.live.spent_usd.tolist() == pytest.approx([usd], abs=1e-9)
 
 
 def test_a_lease_that_was_given_out_on_a_server_that_was_gone_costs_nothing() -> None:

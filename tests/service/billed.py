@@ -28,10 +28,12 @@ class Billed:
         check_same(self._billed_usd(), self._spent_usd())
 
     def _billed_usd(self) -> dict[int, float]:
-        names, usd = self.state.mechanism.hardware.accelerators, Counter[int]()
+        mechanism, usd = self.state.mechanism, Counter[int]()
         for part in self.meter._parts:
+            prices = mechanism.accounts.tariffs[part.tariff]
             for (job_id, a), device_s in part.charged_s.items():
-                usd[job_id] += device_s * part.prices.of(names[a]) / 3600.0 if device_s else 0.0
+                name = mechanism.hardware.accelerators[a]
+                usd[job_id] += device_s * prices.of(name) / 3600.0 if device_s else 0.0
         return usd
 
     def _spent_usd(self) -> dict[int, float]:

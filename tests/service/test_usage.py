@@ -21,20 +21,26 @@ from gavelx.service.state.state import State
 from gavelx.service.state.usage import Meter, read_usage
 from gavelx.service.store.log import Log
 from gavelx.service.store.records import Started, entry_of
+from gavelx.simulator.ledger import usd_between
 from tests.service.billed import check_same, usd_of
 from tests.service.written_log import POLICIES, ROUND_S, SERVERS, Writer
 
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
-WORDS = ("submit", "submit", "round", "round", "policy", "price", "lose", "lapse", "join", "restart")
+WORDS = ("submit", "submit", "round", "round", "policy", "price", "lose", "lapse", "join", "restart", "late")
 
 
 class Cluster(Writer):
-    """What happens there is drawn; ``up_s`` is an account of its own of how long devices were there."""
+    """What happens there is drawn; ``up_s`` and ``up_usd`` are an account of its own of devices that were there.
+
+    A price of 0 would hide faults, so there is none.
+    """
 
     def __init__(self, seed: int, *, dated: bool = True) -> None:
         self.dated, self.lost, self.epoch = dated, set[int](), 0
         self.off_s = 0.0  # while no scheduler ran, the log's clock stood still
-        self.up_s, self._counted_s = Counter[str](), 0.0
+        self.up_s, self.up_usd, self._counted_s = Counter[str](), 0.0, 0.0
+        self.repriced: list[tuple[float, Prices]] = []
+        self.unheard: events.LeaseEnded | None = None
         super().__init__(seed)
 
     def ask(self, policy: str) -> None:
@@ -53,22 +59,60 @@ class Cluster(Writer):
 
     def count(self) -> None:
         """What was there until now."""
-        for n, (accelerator, devices) in SERVERS.items():
-            self.up_s[accelerator] += 0.0 if n in self.lost else devices * (self.now_s - self._counted_s)
+        for n in SERVERS.keys() - self.lost:
+            self._was_up(n, self._counted_s, self.now_s, 1)
         self._counted_s = self.now_s
+
+    def _was_up(self, n: int, from_s: float, until_s: float, sign: int) -> None:
+        accelerator, devices = SERVERS[n]
+        self.up_s[accelerator] += sign * devices * (until_s - from_s)
+        usd = usd_between(self.made_with.prices, self.repriced)
+        self.up_usd += sign * devices * usd(accelerator, from_s, until_s)
 
     def lose(self, lapsed_s: float | None = None) -> None:
         self.count()
         if here := sorted(set(SERVERS) - self.lost):
             self.lost.add(here[0])
-            accelerator, devices = SERVERS[here[0]]
-            self.up_s[accelerator] -= 0.0 if lapsed_s is None else devices * (self.now_s - lapsed_s)
+            if lapsed_s is not None:
+                self._was_up(here[0], lapsed_s, self.now_s, -1)
             self.write(events.WorkerLost(self.now_s, here[0], self.epoch, lapsed_s))
 
     def lapse(self) -> None:
-        """A server was gone for some time before that is noticed."""
+        """A server was gone for some time before that is noticed; prices may have changed in between."""
         self.round()
+        if self.rng.random() < 0.5:
+            self.price()
+            self.now_s += float(self.rng.integers(1, ROUND_S))
         self.lose(lapsed_s=self.now_s - float(self.rng.integers(1, ROUND_S)))
+
+    def late(self) -> None:
+        """Leases had ended for some time before that is heard of, some of jobs that were cancelled meanwhile."""
+        self.round()
+        self.price()
+        self.now_s += float(self.rng.integers(1, ROUND_S))
+        for run in [run for run in self.state.runs.values() if not run.stopping][:2]:
+            lease, late_s = run.lease, float(self.rng.integers(1, 2 * ROUND_S))
+            held_s = max(0.0, self.now_s - lease.charged_from_s - late_s)
+            ended = events.LeaseEnded(self.now_s, lease.id, lease.job_id, 0.0, held_s)
+            if self.rng.random() < 0.3:
+                self.unheard = ended
+                self.write(events.JobCancelled(self.now_s, lease.job_id))
+            else:
+                self.write(ended)
+
+    def end(self, lease_id: int, part: float) -> None:
+        """As it was drawn, if it was."""
+        drawn, self.unheard = self.unheard, None
+        if drawn is not None and drawn.lease_id == lease_id:
+            self.write(drawn)
+        else:
+            super().end(lease_id, part)
+
+    def price(self, v100: float | None = None) -> None:
+        """Other prices, drawn but for this one."""
+        usd = {"v100": v100 or float(self.rng.integers(1, 9)), "k80": float(self.rng.integers(1, 9)) / 8}
+        self.repriced.append((self.now_s, Prices(usd, "of the day")))
+        self.write(events.PriceChanged(*self.repriced[-1]))
 
     def join(self) -> None:
         self.count()
@@ -82,9 +126,6 @@ class Cluster(Writer):
         match word:
             case "policy":
                 self.ask(str(self.rng.choice(POLICIES)))
-            case "price":
-                usd = {"v100": float(self.rng.integers(1, 9)), "k80": float(self.rng.integers(1, 9)) / 8}
-                self.write(events.PriceChanged(self.now_s, Prices(usd, "of the day")))
             case _:
                 getattr(self, word)()
 
@@ -104,8 +145,8 @@ class Cluster(Writer):
         accounts = self.state.mechanism.accounts
         accounts.settle_all(self.now_s)
         live = self.state.mechanism.live
-        found = {i: known.spent_usd for i, known in self.state.jobs.items()}
-        found |= dict(zip(live.id.tolist(), live.spent_usd.tolist(), strict=True))
+        found = dict(zip(live.id.tolist(), live.spent_usd.tolist(), strict=True))
+        found |= {i: known.spent_usd for i, known in self.state.jobs.items() if known.ended}
         return {i: usd for i, usd in found.items() if usd}
 
 
@@ -146,6 +187,7 @@ def test_jobs_pay_what_status_says_and_the_rest_is_idle(cluster: Cluster) -> Non
     spent = sum(cluster.spent_usd().values())
     assert float(bill.busy_usd) == pytest.approx(spent, abs=0.0051)
     assert bill.total_usd == sum(usd for *_, usd in bill.by_job) + bill.idle_usd
+    assert float(bill.total_usd) == pytest.approx(cluster.up_usd, abs=0.0101)
 
 
 @given(CLUSTERS, st.lists(st.floats(0.0, 1.0), min_size=1, max_size=4))
@@ -206,13 +248,47 @@ def test_a_bill_that_begins_before_it_was_noticed_has_the_difference() -> None:
     assert str(cheap.idle_usd) == "0.00"
 
 
+def test_what_was_not_there_is_given_back_at_the_price_of_then() -> None:
+    """A type is lost, and its price with it, before the loss is noticed; also on a bill that begins in between."""
+    cluster = Cluster(3)
+    cluster.round()
+    begin = cluster.day
+    cluster.write(events.PriceChanged(cluster.now_s, Prices({"k80": 3600.0}, "of k80")))
+    for _ in range(2):
+        cluster.lose(lapsed_s=cluster.now_s - 20.0)
+    cluster.now_s += 10.0
+    cluster.write(events.Wake(cluster.now_s))
+    bill = bill_as_run(cluster.usage(since=begin), "as-run", {})
+    assert bill.idle_usd == Decimal(str(round(-8 * 20.0 * 2.0 / 3600.0, 2))) + 4 * 10
+
+
+def test_a_job_that_was_cancelled_pays_what_its_lease_cost_then() -> None:
+    """Its lease had ended before the price changed, and that is heard of after it was cancelled."""
+    cluster = Cluster(3)
+    cluster.ask("fifo")
+    cluster.submit()
+    cluster.now_s += ROUND_S
+    cluster.write(events.Wake(cluster.now_s))
+    (run,) = cluster.state.runs.values()
+    lease, held_s = run.lease, 10.0
+    cluster.now_s += ROUND_S / 2
+    cluster.price(v100=9.0)
+    cluster.now_s += ROUND_S / 4
+    cluster.unheard = events.LeaseEnded(cluster.now_s, lease.id, lease.job_id, 0.0, held_s)
+    cluster.write(events.JobCancelled(cluster.now_s, lease.job_id))
+    usd = len(lease.devices) * held_s * cluster.made_with.prices.of(lease.accelerator) / 3600.0
+    assert cluster.spent_usd() == pytest.approx({lease.job_id: usd})
+    check_same(usd_of(cluster.usage()), cluster.spent_usd())
+
+
 def test_less_than_no_time_without_a_known_price_is_refused() -> None:
-    """A type is lost, and its price with it, before the loss is noticed."""
+    """A type is lost, and its price with it, and was gone for longer than without it."""
     cluster = Cluster(3)
     cluster.round()
     cluster.write(events.PriceChanged(cluster.now_s, Prices({"k80": 1.0}, "of k80")))
+    cluster.now_s += 10.0
     for _ in range(2):
-        cluster.lose(lapsed_s=cluster.now_s - 20.0)
+        cluster.lose(lapsed_s=cluster.now_s - 5.0)
     with pytest.raises(OptionError, match="while no price of v100 was known"):
         bill_as_run(cluster.usage(), "as-run", {})
 

@@ -331,9 +331,10 @@ class State:
             return
         for run in self.runs.on(lost.server_id).values():
             if (before := run.stopped) is not None:
-                run.stopped = before.lost(lost.server_id, lost.over_s)
+                after = before.lost(lost.server_id, lost.over_s)
                 if (known := self.jobs[run.lease.job_id]).ended:
-                    self._held_otherwise(known, run, run.stopped.held_s - before.held_s)
+                    self._held_otherwise(known, run, after.held_s)
+                run.stopped = after
 
     def _lease_ended(self, event: LeaseEnded, note: dict[str, Any]) -> None:
         known, run = self.jobs[event.job_id], self.runs.end(event.lease_id)
@@ -362,35 +363,34 @@ class State:
         self._after_the_end(known, run, event.held_s, event.steps_done)
         if after is not None:  # its new devices had got ready
             new = set(after.lease.devices) - set(run.lease.devices)
+            tariff = self.mechanism.accounts.tariffs.last
             for name, devices in Counter(self.machines[d.server_id].server.accelerator for d in new).items():
-                self._pay(known, name, devices * event.warm_s)
+                self._pay(known, name, devices * event.warm_s, tariff)
 
     def _after_the_end(self, known: JobRecord, run: LeaseRecord, held_s: float, steps_done: float) -> None:
         """A job that has ended gives its devices back; the mechanism does not look at that any more."""
         assert run.stopped is not None, "its lease was taken back when it ended"
-        self._held_otherwise(known, run, held_s - run.stopped.held_s)
+        self._held_otherwise(known, run, held_s)
         known.steps_done = max(known.steps_done, steps_done)
 
-    def _held_otherwise(self, known: JobRecord, run: LeaseRecord, seconds: float) -> None:
-        """A lease of a job that has ended was held for so much longer than was known."""
-        assert run.stopped is not None, "its lease was taken back when it ended"
+    def _held_otherwise(self, known: JobRecord, run: LeaseRecord, held_s: float) -> None:
+        """A lease of a job that has ended was held for so long, and not for as long as was known."""
+        charged = run.stopped
+        assert charged is not None, "its lease was taken back when it ended"
+        seconds = held_s - charged.held_s
         known.received_s += seconds
-        self._charge(known, run.lease, seconds * run.stopped.price * len(run.lease.devices))
+        for k, some_s in self.mechanism.accounts.tariffs.pieces(charged.until_s, seconds):
+            for name, devices in run.lease.configuration.uses:
+                self._pay(known, name, some_s * charged.price * devices, k)
 
-    def _charge(self, known: JobRecord, lease: Lease, device_s: float) -> None:
-        """So many seconds of devices cost a job that has ended; none cost nothing, whatever the price."""
-        if device_s:
-            uses, devices = lease.configuration.uses, lease.configuration.devices_in_all
-            for name, count in uses:
-                self._pay(known, name, device_s * (count / devices))
-
-    def _pay(self, known: JobRecord, accelerator: str, device_s: float) -> None:
+    def _pay(self, known: JobRecord, accelerator: str, device_s: float, k: int) -> None:
+        """So many seconds of devices, at the prices of that number; none cost nothing, whatever the price."""
         if device_s:
             accounts = self.mechanism.accounts
-            known.spent_usd += device_s * accounts.prices.of(accelerator) / 3600.0
+            known.spent_usd += device_s * accounts.tariffs[k].of(accelerator) / 3600.0
             if accounts.charged is not None:
                 type_number = self.mechanism.hardware.accelerators.index(accelerator)
-                accounts.charged((known.job.id, type_number, device_s))
+                accounts.charged((known.job.id, type_number, device_s, k))
 
     # -- commands ---------------------------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
 """The device time of a cluster by its log: what jobs were charged for, and what no job held, for a bill.
 
 The log is replayed, and the mechanism's accounts tell of each charge, so a bill at the log's own prices is what
-``gavelx status`` says of its jobs. What is found out later counts then, at the price and on the bill of that
-time: a lease was held for longer or shorter than was known, or a server was gone before that was noticed. So there
-may be less than no time of a job, or of idle devices, in a part that begins in between; parts add up to the whole.
+``gavelx status`` says of its jobs. What is found out later is on the bill of then, at the prices of the time that
+it concerns: a lease was held for longer or shorter than was known, or a server was gone before that was noticed.
+So there may be less than no time of a job, or of idle devices, in a part that begins in between; parts add up to
+the whole.
 """
 
 import math
@@ -62,10 +63,13 @@ def read_usage(
 
 @dataclass
 class Part:
-    """A time of constant prices: device-seconds charged by job and type, and available by type, all by number."""
+    """A time of constant prices: device-seconds charged by job and type, and available by type, all by number.
+
+    ``tariff`` is the number of its prices.
+    """
 
     from_s: float
-    prices: Prices
+    tariff: int
     charged_s: dict[tuple[int, int], float] = field(default_factory=lambda: defaultdict(float))
     available_s: dict[int, float] = field(default_factory=lambda: defaultdict(float))
 
@@ -80,7 +84,8 @@ class Meter:
         self._now_s = 0.0
         self._there = Counter[int]()  # devices by type
         self._of_server: dict[int, Counter[int]] = {}  # each that is there
-        self._parts = [Part(0.0, state.mechanism.accounts.prices)]
+        self._tariffs = state.mechanism.accounts.tariffs
+        self._parts = [Part(0.0, self._tariffs.last)]
         self._policies: dict[str, None] = {}
         state.mechanism.accounts.charged = self._charged
 
@@ -105,16 +110,18 @@ class Meter:
         if self.state.policy:
             self._policies[self.state.policy] = None
         match event:
-            case PriceChanged(time_s=now_s, prices=prices):
-                self._parts.append(Part(now_s, prices))
+            case PriceChanged(time_s=now_s):
+                self._parts.append(Part(now_s, self._tariffs.last))
             case WorkerJoined(server=server):
                 self._leave(server.id)
                 a = self.state.mechanism.hardware.accelerators.index(server.accelerator)
                 self._of_server[server.id] = Counter({a: server.device_count})
                 self._there += self._of_server[server.id]
             case WorkerLost(server_id=server_id) if self.state.machines[server_id].lost:
+                gone = list(self._tariffs.pieces(event.time_s, event.over_s - event.time_s))
                 for a, devices in self._leave(server_id).items():  # it was gone before that was noticed
-                    self._parts[-1].available_s[a] -= devices * (event.time_s - event.over_s)
+                    for tariff, seconds in gone:
+                        self._part_at(tariff).available_s[a] += devices * seconds
 
     @property
     def day(self) -> str:
@@ -127,8 +134,17 @@ class Meter:
         return devices
 
     def _charged(self, charge: Charge) -> None:
-        job_id, a, device_s = charge
-        self._parts[-1].charged_s[job_id, a] += device_s
+        job_id, a, device_s, tariff = charge
+        if not self.is_over:
+            self._part_at(tariff).charged_s[job_id, a] += device_s
+
+    def _part_at(self, tariff: int) -> Part:
+        """The last part at these prices; of prices of before the first part, one that lasts no time."""
+        found = next((part for part in reversed(self._parts) if part.tariff == tariff), None)
+        if found is None:
+            found = Part(self._parts[0].from_s, tariff)
+            self._parts.insert(0, found)
+        return found
 
     def _pass(self, now_s: float) -> None:
         for a, devices in self._there.items():
@@ -139,7 +155,7 @@ class Meter:
         """A part ends; what jobs hold now will be charged in the next one, and a piece of it is of this one."""
         self._pass(now_s)
         before = self._parts[-1]
-        after = Part(now_s, before.prices)
+        after = Part(now_s, before.tariff)
         for job_id, a, device_s in self.state.mechanism.accounts.not_charged_yet(now_s):
             before.charged_s[job_id, a] += device_s
             after.charged_s[job_id, a] -= device_s
@@ -157,10 +173,12 @@ class Meter:
         names = self.state.mechanism.hardware.accelerators
         there = {a for part in parts for a in part.available_s} | {a for part in parts for _, a in part.charged_s}
         types = {a: names[a] for a in sorted(there)}
-        periods = tuple(_period(part, parts[0].from_s, types) for part in parts)
+        begin_s = parts[0].from_s
+        periods = tuple(_period(part, begin_s, self._tariffs[part.tariff], types) for part in parts)
         idle = {name: sum(period.idle_device_s[name] for period in periods) for name in types.values()}
         label = "recorded" + (f" ({', '.join(self._policies)})" if self._policies else "")
-        return Usage(label, self._uses(parts, types), idle, parts[-1].prices.name, periods)
+        name = self._tariffs[parts[-1].tariff].name
+        return Usage(label, self._uses(parts, types), idle, name, periods)
 
     def _uses(self, parts: list[Part], types: dict[int, str]) -> tuple[Use, ...]:
         of_job: dict[int, dict[int, dict[str, float]]] = {}
@@ -177,11 +195,11 @@ def _summed(of_period: dict[int, dict[str, float]]) -> dict[str, float]:
     return {name: sum(device_s.get(name, 0.0) for device_s in of_period.values()) for name in names}
 
 
-def _period(part: Part, begin_s: float, types: dict[int, str]) -> Period:
+def _period(part: Part, begin_s: float, prices: Prices, types: dict[int, str]) -> Period:
     idle_s = {a: part.available_s.get(a, 0.0) for a in types}
     for (_, a), device_s in part.charged_s.items():
         idle_s[a] -= device_s
-    usd = {name: part.prices.of(name) for name in types.values()}
+    usd = {name: prices.of(name) for name in types.values()}
     return Period(
         part.from_s - begin_s,
         {name: None if math.isnan(each) else Decimal(repr(each)) for name, each in usd.items()},
