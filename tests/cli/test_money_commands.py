@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gavelx.cli.listing import OLD_DAYS
+from gavelx.files.current_prices import YEARS
 from tests.cli.running import Shell
 
 pytestmark = pytest.mark.slow
@@ -301,7 +301,7 @@ def test_the_shipped_table(shell: Shell) -> None:
 
 
 def test_show_marks_old_prices(shell: Shell) -> None:
-    assert OLD_DAYS == 365
+    assert YEARS == 1
     ran = shell("prices", "show", "--accelerators", "k80")
     assert "0.90*" in ran.out and "over a year ago" in ran.out
     assert "0.81*" in shell("prices", "show", "--accelerators", "k80", "--discount", "aws=10%").out
