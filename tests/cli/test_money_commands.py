@@ -372,13 +372,27 @@ def test_a_change_below_a_cent_is_shown(shell: Shell, tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
     shown = {tuple(line.split()[-3:]) for line in ran.out.splitlines()}
     assert shown >= {("0.8048", "0.8049", "+0.01%"), ("0.5260", "0.5259", "-0.01%"), ("0.90", "0.45", "-50.0%")}
-    assert "gone: not in" not in ran.out
+    assert "gone: " not in ran.out and "the lists" not in ran.out
 
 
-def test_what_gone_means_is_said_where_offers_are_gone(shell: Shell, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "date", "said"),
+    [
+        (2, "2026-02", "0 new, 1 gone, 0 dearer, 1 cheaper, 0 the same gone: they count no more"),
+        (
+            1,
+            "2026-02",
+            "0 gone, 0 dearer, 1 cheaper, 0 the same 1 not in the lists, though their region is, still",
+        ),
+        (0, "2025-12", "0 gone, 0 dearer, 0 cheaper, 0 the same 1 in the lists do not count: the table has later"),
+    ],
+)
+def test_gone_older_and_what_still_counts(
+    shell: Shell, tmp_path: Path, version: int, date: str, said: str
+) -> None:
     old, new = tmp_path / "old.csv", tmp_path / "new.csv"
-    head = "accelerator,cloud,price_usd_per_hour,as_of\n"
-    old.write_text(f"{head}t4,mine,0.526,2026-01\nl4,mine,0.8,2026-01\n")
-    new.write_text(f"{head}t4,mine,0.526,2026-02\n")
+    head = "accelerator,accelerator_count,cloud,price_usd_per_hour,as_of,source\n"
+    old.write_text(f"{head}t4,1,mine,0.526,2026-01,list@1\nt4,2,mine,1,2026-01,list@1\n")
+    new.write_text(f"{head}t4,1,mine,0.5,{date},list@{version}\n")
     ran = shell("prices", "refresh", "csv", new, "--table", old)
-    assert "1 gone" in ran.out and "gone: not in the lists" in ran.out, ran.err
+    assert said in " ".join(ran.out.split()), ran.err

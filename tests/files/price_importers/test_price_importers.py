@@ -30,6 +30,7 @@ def test_skypilot(tmp_path: Path) -> None:
         ("lambda", "v100-16gb", 1, 0.918, "spot"),
     }
     assert {row.as_of for row in imported.rows} == {"2026-01-01"}
+    assert {row.source for row in imported.rows} == {"skypilot-org/skypilot-catalog@2026-01-01"}
     assert sum(imported.left_out.values()) == 2 and "a device without its host" in imported.left_out
     with pytest.raises(OptionError, match="--cloud: the catalogue does not say whose prices it has"):
         read(tmp_path, "skypilot", given=Given())
@@ -81,6 +82,7 @@ def test_gcp(tmp_path: Path) -> None:
     }
     row = imported.rows[0]
     assert (row.accelerator, row.as_of, row.vcpus, row.memory_gib) == ("a100-40gb", "2025-03-06", 12, 85)
+    assert row.source.endswith("@2025-03-06")
 
 
 def test_our_own_with_other_currencies(tmp_path: Path) -> None:
