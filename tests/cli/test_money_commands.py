@@ -363,6 +363,14 @@ def test_spot_mistakes(shell: Shell, options: tuple[str, ...], said: str) -> Non
     assert ran.code == 2 and said in ran.err, ran.err
 
 
+def test_a_type_without_a_spot_price_is_bought_on_demand_only_if_asked(shell: Shell) -> None:
+    run = ("simulate", "--policy", "fifo", "--cluster", "v100=1,p100=1", "--jobs", "2", "--spot-place", "aws")
+    ran = shell(*run, "--spot-history", "spot_history")
+    assert ran.code == 2 and "--spot-history: no spot price of p100. Try: --prices gcp" in ran.err, ran.err
+    ran = shell(*run, "--spot-history", "spot_history", "--prices", "gcp")
+    assert ran.code == 0 and "p100 on demand by gcp" in ran.err, ran.err
+
+
 def test_a_change_below_a_cent_is_shown(shell: Shell, tmp_path: Path) -> None:
     old, new = tmp_path / "old.csv", tmp_path / "new.csv"
     head = "accelerator,cloud,price_usd_per_hour,as_of\n"
