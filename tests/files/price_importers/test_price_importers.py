@@ -52,8 +52,10 @@ def test_azure(tmp_path: Path) -> None:
         ("reserved", round(17107 / 8760, 6)),
     }
     assert {(row.instance_type, row.accelerator, row.as_of) for row in imported.rows} == {
-        ("NC6s v3", "v100-16gb", "2023-09-01")
+        ("NC6s v3", "v100-16gb", "2026-01-01")  # the date of the answer, as given
     }
+    in_force = read(tmp_path, "azure", given=Given()).rows
+    assert {row.as_of for row in in_force} == {"2023-09-01"}
     assert sum(imported.left_out.values()) == 5
     euro = SAMPLES["azure"].replace('"USD"', '"EUR"')
     assert read(tmp_path, "azure", euro).rows[0].usd == Decimal("3.06") * Decimal("1.08")
