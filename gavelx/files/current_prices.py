@@ -55,7 +55,8 @@ def _last(rows: Iterable[PriceRow], key: Callable[[PriceRow], Hashable]) -> dict
     """The latest date of the rows with one key."""
     last: dict[Hashable, str] = {}
     for row in rows:
-        last[key(row)] = max(last.get(key(row), ""), row.as_of)
+        where = key(row)
+        last[where] = max(last.get(where, ""), row.as_of)
     return last
 
 
