@@ -23,6 +23,7 @@ from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
 from gavelx.files.amounts import read_amounts
 from gavelx.files.atomic import write_atomically
+from gavelx.files.current_prices import is_old
 from gavelx.files.energy_tables import find_grid, load_pue, load_tdp_w, read_grid
 from gavelx.files.moments import utc_time
 from gavelx.files.price_rows import read_rates
@@ -42,8 +43,6 @@ from gavelx.pricing.bill import Bill, bill_as_run, bill_of
 from gavelx.pricing.energy import Draw, Footprint, footprint_of
 from gavelx.report.words import number, short
 
-OLD_DAYS = 365
-"""Prices that are older than this at the date of the bill get a warning."""
 SHOWN = 10
 AS_RUN = "as-run"
 """In place of a price table: the prices of the run."""
@@ -216,15 +215,16 @@ def _draw(typed: BillOptions) -> Draw:
 
 def _ages(charge: Charge, as_of: str | None) -> Iterator[str]:
     """A line for each type whose price is old at the date of the bill, or has no date."""
-    now = _day(as_of) if as_of else date.today()
+    now = as_of or date.today().isoformat()
     for name, quote in charge.quotes.items():
         if quote.row is None:
             continue
         about = f"{charge.bill.prices}: the price of {name}"
         if not quote.row.as_of:
             yield f"{about} has no date" + (f" ({quote.row.source})" if quote.row.source else "")
-        elif (days := (now - _day(quote.row.as_of)).days) > OLD_DAYS:
-            yield f"{about} is of {quote.row.as_of}, {days / 365.25:.1f} years old"
+        elif is_old(quote.row.as_of, now):
+            years = (_day(now) - _day(quote.row.as_of)).days / 365.25
+            yield f"{about} is of {quote.row.as_of}, {years:.1f} years old"
 
 
 def _day(as_of: str) -> date:

@@ -1,12 +1,13 @@
 """``gavelx policies``, ``throughputs show`` and ``prices show``: lists to choose from."""
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 from gavelx.cli.output import print_json, stdout
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError, PolicyError, did_you_mean
+from gavelx.files.current_prices import is_old
 from gavelx.files.price_importers.offers import instance_types, plain
 from gavelx.files.price_rows import PriceRow
 from gavelx.files.price_tables import (
@@ -26,8 +27,6 @@ from gavelx.throughputs import Setting, Throughputs
 
 WIDE = 76
 """Columns of a terminal in which there is room for what policies promise."""
-OLD_DAYS = 365
-"""Prices that are older get a mark."""
 
 
 def first_line(thing: object) -> str:
@@ -157,7 +156,7 @@ def _prices_in_use(accelerators: Sequence[str], terms: Terms) -> list[dict[str, 
 
 def _print_prices_in_use(rows: list[dict[str, Any]]) -> None:
     usd = {(row["accelerator"], row["cloud"]): row for row in rows}
-    old = (date.today() - timedelta(OLD_DAYS)).isoformat()
+    today = date.today().isoformat()
     names, columns = (list(dict.fromkeys(row[key] for row in rows)) for key in ("accelerator", "cloud"))
     table = plain_table()
     table.add_column("accelerator")
@@ -165,18 +164,18 @@ def _print_prices_in_use(rows: list[dict[str, Any]]) -> None:
         table.add_column(cloud, justify="right")
     for name in sorted(names):
         cells = (usd.get((name, cloud)) for cloud in columns)
-        table.add_row(policy_cell(name), *("" if cell is None else _price_cell(cell, old) for cell in cells))
+        table.add_row(policy_cell(name), *("" if cell is None else _price_cell(cell, today) for cell in cells))
     stdout().print(table)
     stdout().print(
-        "US dollars per device-hour: each cloud's cheapest on-demand device at its latest date. "
+        "US dollars per device-hour: each cloud's cheapest on-demand device. "
         "*: the date is over a year ago, or unknown.\n"
         "Every offer of one cloud, with date and source: gavelx prices show --cloud gcp",
         style="dim",
     )
 
 
-def _price_cell(row: dict[str, Any], old: str) -> str:
-    return f"{row['usd_per_hour']:.2f}" + ("*" if row["as_of"] < old else "")
+def _price_cell(row: dict[str, Any], today: str) -> str:
+    return f"{row['usd_per_hour']:.2f}" + ("*" if is_old(row["as_of"], today) else "")
 
 
 def _print_offers(rows: list[dict[str, Any]]) -> None:

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 
 from rich.console import Console
 
@@ -16,6 +17,7 @@ from gavelx.cli.tables import plain_table, policy_cell, print_speeds
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError, WorkloadError
 from gavelx.estimated_speeds import with_estimates
+from gavelx.files.current_prices import is_old
 from gavelx.files.data_sheets import load_data_sheets, meant_by, other_spellings
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace
@@ -23,7 +25,7 @@ from gavelx.jobs import Job
 from gavelx.mechanism import Rules
 from gavelx.policies import load_policy
 from gavelx.pricing.mix import RULES, Mix, cheapest_mix
-from gavelx.pricing.offers import load_offers, sold_types
+from gavelx.pricing.offers import Offer, load_offers, sold_types
 from gavelx.report.speeds import speeds_to_json, speeds_used
 from gavelx.report.words import dollars, hours, number
 from gavelx.solvers import using
@@ -83,6 +85,8 @@ def mix(typed: MixOptions, *, as_json: bool) -> bool:
             seconds=typed.time_budget_s,
             on_try=lambda number: stderr().print(f"simulating cluster {number + 1}", style="dim"),
         )
+    if told := _told_of_age([offer for offer, _ in found.bought()], typed.as_of or date.today().isoformat()):
+        stderr().print(told, markup=False, soft_wrap=True)
     speeds = speeds_used(jobs, offered, throughputs)
     if as_json:
         print_json(found.to_json() | speeds_to_json(speeds))
@@ -163,6 +167,13 @@ def _checked(
         expected = "the columns slo and duration_s, or a deadline for jobs without them"
         raise OptionError(f"{which} no deadline", where=str(path), expected=expected, hint="--deadline 24")
     return jobs
+
+
+def _told_of_age(offers: Sequence[Offer], now: str) -> str:
+    """The line about instances whose prices are old; empty if all are new."""
+    old = [f"{offer} of {offer.as_of}" for offer in offers if offer.as_of and is_old(offer.as_of, now)]
+    newer = "gavelx prices refresh makes a table of newer lists"
+    return f"prices more than a year old: {', '.join(old)}; {newer}" if old else ""
 
 
 def print_mix(found: Mix, console: Console) -> None:

@@ -109,8 +109,8 @@ def prices_refresh(
 ) -> None:
     """Say what newer price lists change: what is new, gone, dearer, cheaper.
 
-    With --out, also write the table with the newer rows. What is gone in a
-    region that the lists cover stays in the table, at its old date.
+    With --out, also write the table with the newer rows. What is gone stays
+    in the table, at its old date, for bills of the past.
     """
     from gavelx.cli.price_refresh import run_refresh
 

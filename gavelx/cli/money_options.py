@@ -102,7 +102,10 @@ class ImportOptions:
         str | None, typer.Option(help="The cloud of the prices, if the file does not name it (skypilot).")
     ] = None
     as_of: Annotated[
-        str | None, typer.Option(metavar="DATE", help="The date of the prices, if the file has none.")
+        str | None,
+        typer.Option(
+            metavar="DATE", help="The date of the prices, if the file has none; in place of theirs for azure, gcp."
+        ),
     ] = None
     currency: Annotated[
         str | None, typer.Option(metavar="NAME=RATE,...", help="US dollars for one unit: EUR=1.08.")

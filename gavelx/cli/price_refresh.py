@@ -29,12 +29,14 @@ def run_refresh(
     imported = import_prices(format, files, given, skip_bad_rows=typed.skip_bad_rows)
     for line in account(imported):
         stderr().print(line, markup=False, soft_wrap=True)
-    changes, same, rows = refresh(price_rows() if table is None else tuple(table_rows(table)), imported.rows)
+    found = refresh(price_rows() if table is None else tuple(table_rows(table)), imported.rows)
+    changes, rows = found.changes, found.rows
     if out is not None:
         write_atomically(out, price_csv(rows))
     counts = Counter(change.what for change in changes)
     if as_json:
-        told = {"table": "prices" if table is None else table, "out": out, "rows": len(rows), "same": same}
+        told = {"table": "prices" if table is None else table, "out": out, "rows": len(rows)}
+        told |= {"same": found.same, "older": found.older, "unlisted": found.unlisted}
         print_json(told | {str(what): counts[what] for what in What} | {"changes": [*map(_as_json, changes)]})
         return
     if changes:
@@ -44,10 +46,17 @@ def run_refresh(
             stdout().print(f"{what}, not shown here (--json has all): {more:,}")
     said = ", ".join(f"{counts[what]:,} {what}" for what in What)
     stdout().print(
-        f"{said}, {same:,} the same" + (f"; {len(rows):,} rows are in {out}" if out else ""), markup=False
+        f"{said}, {found.same:,} the same" + (f"; {len(rows):,} rows are in {out}" if out else ""), markup=False
     )
     if counts[What.GONE]:
-        stdout().print("gone: not in the lists, though their region is; a new table keeps them at their old date")
+        stdout().print("gone: they count no more; a new table keeps them at their old date")
+    if found.older:
+        stdout().print(f"{found.older:,} in the lists do not count: the table has later prices")
+    if found.unlisted:
+        stdout().print(
+            f"{found.unlisted:,} not in the lists, though their region is, still count, until a newer edition of "
+            "their own list (NAME@VERSION in source) has their type without them, or prices of it a year later"
+        )
 
 
 def _table(changes: Sequence[Change]) -> Any:

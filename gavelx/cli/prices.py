@@ -18,8 +18,8 @@ PriceChanges = tuple[tuple[float, Prices], ...]
 def prices_of(typed: RunOptions, cluster: Cluster) -> tuple[Prices, PriceChanges]:
     """The prices at the start of a run, and each change with its time in seconds.
 
-    With ``--prices`` alone, every accelerator type of the cluster must have a price. Without it, or together with
-    ``--spot-history``, a type may have none. Raises :class:`OptionError` or :class:`InputFileError`.
+    With ``--prices`` or ``--spot-history``, every accelerator type of the cluster must have a price; both together
+    buy on demand the types that the history lacks. Raises :class:`OptionError` or :class:`InputFileError`.
     """
     accelerators = cluster.accelerators
     spot = typed.spot_history
@@ -40,7 +40,10 @@ def prices_of(typed: RunOptions, cluster: Cluster) -> tuple[Prices, PriceChanges
     if typed.price_changes is not None:
         raise OptionError("both say how prices change", where="--spot-history and --price-changes", expected="one")
     recorded = load_spot_history(spot, prices, accelerators, place=typed.spot_place, start=typed.spot_start)
-    unpriced = [name for name in accelerators if name not in recorded.prices.usd_per_hour]
+    if typed.prices is None and recorded.on_demand:
+        hint = f"--prices {DEFAULT_PRICES}, which has their prices on demand; or another --spot-place"
+        raise OptionError(f"no spot price of {', '.join(recorded.on_demand)}", where="--spot-history", hint=hint)
+    unpriced = [name for name in recorded.on_demand if name not in recorded.prices.usd_per_hour]
     if typed.prices is not None and unpriced:
         load_prices(typed.prices, unpriced)  # says which price is missing
     return recorded.prices, recorded.changes

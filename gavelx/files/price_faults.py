@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable
 from decimal import Decimal
 
 from gavelx.errors import InputFileError
-from gavelx.files.data_sheets import device_of
+from gavelx.files.current_prices import offer_of
 from gavelx.files.price_rows import PriceRow
 
 SENTINELS = (Decimal(0), Decimal(700), Decimal(9999), Decimal(99999))
@@ -17,9 +17,8 @@ NO_SENTINEL = "a price; catalogues write this for an unknown price"
 
 
 def offer_key(row: PriceRow) -> Hashable:
-    """The key of a price: an instance type (or number of devices of a source), place, date and kind."""
-    what = (row.instance_type,) if row.instance_type else (device_of(row.accelerator), row.devices, row.source)
-    return row.cloud, row.region, row.zone, row.kind, row.as_of, what
+    """The key of a price: an offer and its date; without an instance type, also its source."""
+    return offer_of(row), row.as_of, "" if row.instance_type else row.source
 
 
 def name_of(row: PriceRow) -> str:

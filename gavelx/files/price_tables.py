@@ -2,10 +2,9 @@
 
 Clouds sell instances, not devices. A row of a table is the price of one instance at one date, its host included;
 the price of a device is that price divided by the devices in the instance. Of all instances of an accelerator
-type, the cheapest per device is used, over all regions of the table, at the latest date on which the cloud prices
-that type on demand: one price per type, which a user can look up, and no mix of dates within a type.
+type, the cheapest per device is used, over all clouds and regions of the table, among the rows that count
+(`gavelx.files.current_prices`): one price per type, which a user can look up. Of equal prices the newest is named.
 
-* A row without a date is older than any row with one.
 * A negotiated discount lowers on-demand and reserved prices, before the cheapest is chosen; spot prices stay.
 * Instances with a fraction of a device are left out: no job can run on a quarter of one.
 * Every row prices whole instances, so all types are compared with their hosts; do not mix in a list of bare device
@@ -23,11 +22,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from gavelx.errors import OptionError, did_you_mean
 from gavelx.files.csvs import NUMBER, read_rows
+from gavelx.files.current_prices import current
 from gavelx.files.data_sheets import device_of, load_data_sheets
 from gavelx.files.locate import data_path
 from gavelx.files.price_faults import check_usable
@@ -131,9 +132,8 @@ def load_quotes(
     spec = str(spec)
     rows, named = _source(spec)
     asked = [name for name in map(str.lower, accelerators) if not _quote_of(name, named)]
-    usable = [row for row in rows if _counts(row, terms)]
-    check_usable(of_types(usable, asked), spec)
-    offered = {name: Quote(terms.usd(row), row) for name, row in _cheapest(usable, terms).items()}
+    cheapest = _cheapest(_sold(rows, asked, spec, terms), terms)
+    offered = {row.accelerator: Quote(terms.usd(row), row) for row in cheapest}
     found: dict[str, Quote] = {}
     for name in map(str.lower, accelerators):
         if (quote := _quote_of(name, named) or _quote_of(name, offered)) is not None:
@@ -345,15 +345,31 @@ def _counts(row: PriceRow, terms: Terms) -> bool:
     return row.kind == terms.kind and row.devices >= 1 and not (as_of and row.as_of[: len(as_of)] > as_of)
 
 
-def _cheapest(rows: Iterable[PriceRow], terms: Terms) -> dict[str, PriceRow]:
-    """The rule of this module: for each device, by any name, the latest date, then the cheapest whole instance."""
-    best: dict[str, PriceRow] = {}
+def rows_in_use(spec: str, accelerators: Iterable[str], terms: Terms = ON_DEMAND) -> tuple[PriceRow, ...]:
+    """The rows of a cloud, region or file that count for these types. Raises the errors of :func:`load_quotes`."""
+    return of_types(_sold(table_rows(spec), accelerators, spec, terms), accelerators)
+
+
+def _sold(rows: Iterable[PriceRow], asked: Iterable[str], spec: str, terms: Terms) -> list[PriceRow]:
+    """The rows that count on these terms. Raises :class:`InputFileError` for a faulty one of ``asked``."""
+    usable = [row for row in rows if _counts(row, terms)]
+    check_usable(of_types(usable, asked), spec)
+    return current(usable)
+
+
+def _cheapest(rows: Iterable[PriceRow], terms: Terms) -> list[PriceRow]:
+    """For each device, by any name, the cheapest whole instance."""
+    same: dict[str, list[PriceRow]] = {}
     for row in rows:
-        device = device_of(row.accelerator)
-        held = best.setdefault(device, row)
-        if row.as_of > held.as_of or (row.as_of == held.as_of and terms.usd(row) < terms.usd(held)):
-            best[device] = row
-    return {row.accelerator: row for row in best.values()}
+        same.setdefault(device_of(row.accelerator), []).append(row)
+    return [best_first(of_one, terms)[0] for of_one in same.values()]
+
+
+def best_first(rows: Iterable[PriceRow], terms: Terms = ON_DEMAND) -> list[PriceRow]:
+    """Rows from the cheapest per device to the dearest; of equal prices the newest, then the smallest first."""
+    names = attrgetter("devices", "cloud", "region", "zone", "instance_type", "source")
+    newest = sorted(sorted(rows, key=names), key=attrgetter("as_of"), reverse=True)
+    return sorted(newest, key=terms.usd)
 
 
 def _quote_of(name: str, offered: Mapping[str, Quote]) -> Quote | None:

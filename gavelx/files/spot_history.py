@@ -54,11 +54,13 @@ class Place(NamedTuple):
 class SpotPrices:
     """The prices of a run: those at its start, and the changes with their times in seconds.
 
-    The name of the prices says where each type is bought; types that are not in the history keep their prices.
+    The name of the prices says where each type is bought. Types that are not in the history (``on_demand``) keep
+    their prices.
     """
 
     prices: Prices
     changes: tuple[tuple[float, Prices], ...]
+    on_demand: tuple[str, ...] = ()
 
 
 @dataclass
@@ -95,9 +97,12 @@ def load_spot_history(
     bought = {name: _cheapest(name, places, begin) for name, places in series.items()}
     used = {name: series[name][where] for name, where in bought.items()}
     first_usd = {name: usd for name, one in used.items() if (usd := one.at(begin)) is not None}
-    where_from = ", ".join(f"{name} in {where}" for name, where in bought.items())
-    now = Prices({**prices.usd_per_hour, **first_usd}, name=f"{spec} from {begin:{WHEN}} on: {where_from}")
-    return SpotPrices(now, tuple(_changes(used, begin, now)))
+    on_demand = tuple(name for name in accelerators if name not in bought)
+    where_from = [f"{name} in {where}" for name, where in bought.items()]
+    where_from += [f"{name} on demand by {prices.name}" for name in on_demand if name in prices.usd_per_hour]
+    name = f"{spec} from {begin:{WHEN}} on: {', '.join(where_from)}"
+    now = Prices({**prices.usd_per_hour, **first_usd}, name=name)
+    return SpotPrices(now, tuple(_changes(used, begin, now)), on_demand)
 
 
 def _cheapest(name: str, places: dict[Place, _Series], begin: datetime) -> Place:

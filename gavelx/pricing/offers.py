@@ -1,16 +1,24 @@
 """Offers: whole instances of accelerator types that can be bought, from clouds, lists and files.
 
-For each cloud, accelerator type and number of devices, the cheapest on-demand instance counts, over all regions,
-at the latest date on which the cloud prices that type: the rule of `gavelx.files.price_tables`, for each size.
-Instances with a fraction of a device are left out.
+For each cloud, accelerator type and number of devices, the cheapest on-demand instance is offered, over all
+regions, among the rows that count (`gavelx.files.current_prices`). Instances with a fraction of a device are left
+out.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gavelx.errors import OptionError
 from gavelx.files.price_rows import PriceRow
-from gavelx.files.price_tables import load_prices, of_types, parts_of, table_rows
+from gavelx.files.price_tables import (
+    Terms,
+    best_first,
+    load_prices,
+    of_types,
+    parts_of,
+    rows_in_use,
+    table_rows,
+)
 from gavelx.files.texts import shown
 
 ON_DEMAND = "on_demand"
@@ -81,10 +89,10 @@ def _sold(spec: str, accelerators: Sequence[str], as_of: str | None) -> Iterator
     table, added = parts_of(spec)
     listed = load_prices(added, accelerators, strict=False).usd_per_hour if added else {}
     yield from (Offer(name, 1, usd) for name, usd in listed.items())
-    rows = list(filter(_is_whole, table_rows(table))) if table else []
-    for name in load_prices(table, accelerators, strict=False, as_of=as_of).usd_per_hour if table else ():
-        if name not in listed:
-            yield from _of_type(name, of_types(rows, [name]), as_of)
+    wanted = [name for name in accelerators if name not in listed]
+    rows = list(filter(_is_whole, rows_in_use(table, wanted, Terms(as_of)))) if table else []
+    for name in wanted:
+        yield from _of_type(name, of_types(rows, [name]))
 
 
 def _is_whole(row: PriceRow) -> bool:
@@ -92,18 +100,11 @@ def _is_whole(row: PriceRow) -> bool:
     return row.kind == ON_DEMAND and row.devices >= 1 and row.devices == int(row.devices)
 
 
-def _of_type(name: str, offered: Sequence[PriceRow], as_of: str | None) -> Iterator[Offer]:
-    """The cheapest instance of each cloud and size, at the cloud's latest date for the type."""
-    rows = [row for row in offered if not (as_of and row.as_of[: len(as_of)] > as_of)]
-    latest: dict[str, str] = {}
-    best: dict[tuple[str, int], PriceRow] = {}
-    for row in rows:
-        latest[row.cloud] = max(latest.get(row.cloud, ""), row.as_of)
-    for row in rows:
-        if row.as_of == latest[row.cloud]:
-            held = best.setdefault((row.cloud, int(row.devices)), row)
-            if row.usd_per_hour < held.usd_per_hour:
-                best[row.cloud, int(row.devices)] = row
+def _of_type(name: str, rows: Iterable[PriceRow]) -> Iterator[Offer]:
+    """The cheapest instance of each cloud and size."""
+    best: dict[tuple[str, float], PriceRow] = {}
+    for row in best_first(rows):
+        best.setdefault((row.cloud, row.devices), row)
     for (cloud, devices), row in best.items():
         usd = row.usd_per_hour * row.devices
-        yield Offer(name, devices, usd, cloud, row.region, row.instance_type, row.as_of, row.source)
+        yield Offer(name, int(devices), usd, cloud, row.region, row.instance_type, row.as_of, row.source)

@@ -1,11 +1,13 @@
 """What newer price lists change in a price table."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
 
+from gavelx.files.current_prices import current, offer_of
 from gavelx.files.price_rows import PriceRow
+from gavelx.files.price_tables import best_first
 
 
 class What(StrEnum):
@@ -39,54 +41,60 @@ class Change(NamedTuple):
 
 
 class Refreshed(NamedTuple):
-    """The changes, the number of offers at the same price, and the rows of the new table."""
+    """The changes, the rows of the new table, and the numbers of other offers.
+
+    ``same`` offers of the lists are at the price that they had. ``older`` ones do not count: the table has a later
+    price of the offer, or a newer edition of the list. ``unlisted`` ones are in the table alone, in a region and
+    kind that the lists cover, and still count.
+    """
 
     changes: tuple[Change, ...]
-    same: int
     rows: tuple[PriceRow, ...]
+    same: int
+    older: int
+    unlisted: int
 
 
 def refresh(table: Sequence[PriceRow], lists: Sequence[PriceRow]) -> Refreshed:
     """The table with the rows of newer lists, and what they change.
 
-    An offer is an instance type (or a number of devices of a type) in one place, of one kind. Its price before is
-    the last one in the table, and its price now the last one in the lists. What the table had in a region and kind
-    that the lists cover, and they do not have, is gone: the table keeps it, for runs in the past. Rows of the same
-    offer and date are replaced.
+    Prices before and now are those that count (`gavelx.files.current_prices`), of the table and of the new one; an
+    offer that counts no more is gone. The new table keeps its row, for runs in the past. Rows of the same offer
+    and date are replaced.
     """
-    before, now = _last(table), _last(lists)
-    covered = {_market(row) for row in now.values()}
-    changes, same = [], 0
+    replaced = {(offer_of(row), row.as_of) for row in lists}
+    kept = (row for row in table if (offer_of(row), row.as_of) not in replaced)
+    rows = (*kept, *dict.fromkeys(lists))
+    before, now = _prices(table), _prices(rows)
+    given = {offer_of(row) for row in lists}
+    used = {key for key in given & now.keys() if (key, now[key].as_of) in replaced}
+    markets = {_market(now[key]) for key in used}
+    return Refreshed(
+        changes=tuple(_changes(before, now)),
+        rows=rows,
+        same=sum(key in before and before[key].usd == now[key].usd for key in used),
+        older=len(given - used),
+        unlisted=sum(key not in given and _market(row) in markets for key, row in now.items()),
+    )
+
+
+def _prices(table: Iterable[PriceRow]) -> dict[Hashable, PriceRow]:
+    """The price of each offer that counts: the lowest, if lists of one date differ."""
+    lowest: dict[Hashable, PriceRow] = {}
+    for row in best_first(current(table)):
+        lowest.setdefault(offer_of(row), row)
+    return lowest
+
+
+def _changes(before: Mapping[Hashable, PriceRow], now: Mapping[Hashable, PriceRow]) -> Iterator[Change]:
     for key in sorted({*before, *now}, key=str):
         was, is_ = before.get(key), now.get(key)
-        if is_ is None:
-            assert was is not None
-            if _market(was) in covered:
-                changes.append(Change(What.GONE, was, None))
-        elif was is None:
-            changes.append(Change(What.NEW, None, is_))
-        elif is_.usd == was.usd:
-            same += 1
-        else:
-            changes.append(Change(What.DEARER if is_.usd > was.usd else What.CHEAPER, was, is_))
-    replaced = {(_offer(row), row.as_of) for row in lists}
-    kept = (row for row in table if (_offer(row), row.as_of) not in replaced)
-    return Refreshed(tuple(changes), same, (*kept, *dict.fromkeys(lists)))
-
-
-def _last(rows: Iterable[PriceRow]) -> dict[Hashable, PriceRow]:
-    """The last price of each offer."""
-    last: dict[Hashable, PriceRow] = {}
-    for row in rows:
-        held = last.setdefault(_offer(row), row)
-        if row.as_of >= held.as_of:
-            last[_offer(row)] = row
-    return last
-
-
-def _offer(row: PriceRow) -> Hashable:
-    what = row.instance_type or (row.accelerator, row.devices)
-    return row.cloud, row.region, row.zone, row.kind, what
+        if was is None:
+            yield Change(What.NEW, None, is_)
+        elif is_ is None:
+            yield Change(What.GONE, was, None)
+        elif is_.usd != was.usd:
+            yield Change(What.DEARER if is_.usd > was.usd else What.CHEAPER, was, is_)
 
 
 def _market(row: PriceRow) -> Hashable:

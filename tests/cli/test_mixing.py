@@ -24,7 +24,7 @@ def trace(tmp_path: Path) -> str:
 def test_a_mix_as_json(shell: Shell, trace: str) -> None:
     ran = shell("mix", "--trace", trace, "--prices", "aws,gcp", "--deadline", "6", "--json")
     assert ran.code == 0, ran.err
-    assert ran.err == "simulating cluster 1\n"
+    assert ran.err.startswith("simulating cluster 1\nprices more than a year old: gcp/n1+1xk80")
     found = ran.json
     assert found["confirmed"]
     assert found["late_s"] == {}
@@ -298,3 +298,17 @@ def test_what_one_more_dollar_is_worth(shell: Shell, tmp_path: Path) -> None:
     assert budgets["ml"]["per_dollar"] == pytest.approx(1 / 1.5)  # the worst job is ml's: its level is its money
     assert budgets["ops"]["per_dollar"] is None
     assert "budgets" not in shell("allocate", "--policy", "fifo", *run[3:], "--json", "-").json["explanation"]
+
+
+@pytest.mark.parametrize(
+    ("options", "old"),
+    [
+        (("--prices", "gcp"), True),
+        (("--prices", "gcp", "--as-of", "2020-12"), False),
+        (("--prices", "k80=0.5"), False),
+    ],
+)
+def test_old_prices_are_named(trace: str, shell: Shell, options: tuple[str, ...], old: bool) -> None:
+    ran = shell("mix", "--trace", trace, *options, "--accelerators", "k80", "--deadline", "200", "--json")
+    assert ran.code == 0, ran.err
+    assert ("prices more than a year old: gcp/n1+1xk80 of 2020-03; gavelx prices refresh" in ran.err) == old

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gavelx.cli.listing import OLD_DAYS
+from gavelx.files.current_prices import YEARS
 from tests.cli.running import Shell
 
 pytestmark = pytest.mark.slow
@@ -301,7 +301,7 @@ def test_the_shipped_table(shell: Shell) -> None:
 
 
 def test_show_marks_old_prices(shell: Shell) -> None:
-    assert OLD_DAYS == 365
+    assert YEARS == 1
     ran = shell("prices", "show", "--accelerators", "k80")
     assert "0.90*" in ran.out and "over a year ago" in ran.out
     assert "0.81*" in shell("prices", "show", "--accelerators", "k80", "--discount", "aws=10%").out
@@ -363,6 +363,14 @@ def test_spot_mistakes(shell: Shell, options: tuple[str, ...], said: str) -> Non
     assert ran.code == 2 and said in ran.err, ran.err
 
 
+def test_a_type_without_a_spot_price_is_bought_on_demand_only_if_asked(shell: Shell) -> None:
+    run = ("simulate", "--policy", "fifo", "--cluster", "v100=1,p100=1", "--jobs", "2", "--spot-place", "aws")
+    ran = shell(*run, "--spot-history", "spot_history")
+    assert ran.code == 2 and "--spot-history: no spot price of p100. Try: --prices gcp" in ran.err, ran.err
+    ran = shell(*run, "--spot-history", "spot_history", "--prices", "gcp")
+    assert ran.code == 0 and "p100 on demand by gcp" in ran.err, ran.err
+
+
 def test_a_change_below_a_cent_is_shown(shell: Shell, tmp_path: Path) -> None:
     old, new = tmp_path / "old.csv", tmp_path / "new.csv"
     head = "accelerator,cloud,price_usd_per_hour,as_of\n"
@@ -372,13 +380,27 @@ def test_a_change_below_a_cent_is_shown(shell: Shell, tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
     shown = {tuple(line.split()[-3:]) for line in ran.out.splitlines()}
     assert shown >= {("0.8048", "0.8049", "+0.01%"), ("0.5260", "0.5259", "-0.01%"), ("0.90", "0.45", "-50.0%")}
-    assert "gone: not in" not in ran.out
+    assert "gone: " not in ran.out and "the lists" not in ran.out
 
 
-def test_what_gone_means_is_said_where_offers_are_gone(shell: Shell, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "date", "said"),
+    [
+        (2, "2026-02", "0 new, 1 gone, 0 dearer, 1 cheaper, 0 the same gone: they count no more"),
+        (
+            1,
+            "2026-02",
+            "0 gone, 0 dearer, 1 cheaper, 0 the same 1 not in the lists, though their region is, still",
+        ),
+        (0, "2025-12", "0 gone, 0 dearer, 0 cheaper, 0 the same 1 in the lists do not count: the table has later"),
+    ],
+)
+def test_gone_older_and_what_still_counts(
+    shell: Shell, tmp_path: Path, version: int, date: str, said: str
+) -> None:
     old, new = tmp_path / "old.csv", tmp_path / "new.csv"
-    head = "accelerator,cloud,price_usd_per_hour,as_of\n"
-    old.write_text(f"{head}t4,mine,0.526,2026-01\nl4,mine,0.8,2026-01\n")
-    new.write_text(f"{head}t4,mine,0.526,2026-02\n")
+    head = "accelerator,accelerator_count,cloud,price_usd_per_hour,as_of,source\n"
+    old.write_text(f"{head}t4,1,mine,0.526,2026-01,list@1\nt4,2,mine,1,2026-01,list@1\n")
+    new.write_text(f"{head}t4,1,mine,0.5,{date},list@{version}\n")
     ran = shell("prices", "refresh", "csv", new, "--table", old)
-    assert "1 gone" in ran.out and "gone: not in the lists" in ran.out, ran.err
+    assert said in " ".join(ran.out.split()), ran.err

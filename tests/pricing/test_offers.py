@@ -1,4 +1,4 @@
-"""What can be bought: the cheapest of each size, at the cloud's latest date."""
+"""What can be bought: the cheapest of each cloud and size, of the prices that count."""
 
 from pathlib import Path
 

@@ -4,7 +4,7 @@ An element of ``Items`` has ``armSkuName, armRegionName, skuName, productName, t
 and ``currencyCode, effectiveStartDate, reservationTerm``. ``Consumption`` is on demand, or spot where the name of
 the SKU says so; a ``Reservation`` of one year is a price for all of its 8,760 hours. Windows, low priority and
 dev/test prices are left out, reservations of other terms, and units other than ``1 Hour``. A date is when the
-price came into force.
+price came into force, which may be years before the answer; so the user may give the date of the answer instead.
 """
 
 from decimal import Decimal
@@ -33,9 +33,10 @@ def retail_offers(node: Node, given: Given) -> Outcome:
         usd = in_usd(price, node["currencyCode"].text() if "currencyCode" in node else USD, given.rates)
     except UserError as error:
         raise node.mistake(error.problem, expected=error.expected, hint=error.hint) from None
-    as_of = node["effectiveStartDate"].text()[:10] if "effectiveStartDate" in node else given.as_of or ""
-    if as_of and not is_date(as_of):
-        raise node["effectiveStartDate"].mistake(f"{as_of!r} is no date", expected="2023-09-21T00:00:00Z")
+    since = node["effectiveStartDate"].text()[:10] if "effectiveStartDate" in node else ""
+    if since and not is_date(since):
+        raise node["effectiveStartDate"].mistake(f"{since!r} is no date", expected="2023-09-21T00:00:00Z")
+    as_of = given.as_of or since
     return [
         PriceRow(
             cloud="azure",

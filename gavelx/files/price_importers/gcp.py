@@ -17,7 +17,16 @@ from decimal import Decimal
 from pathlib import Path
 
 from gavelx.errors import InputFileError
-from gavelx.files.price_importers.offers import NO_ACCELERATOR, NO_PRICE, Given, Inside, Outcome, amount, inside
+from gavelx.files.price_importers.offers import (
+    NO_ACCELERATOR,
+    NO_PRICE,
+    Given,
+    Inside,
+    Outcome,
+    amount,
+    edition,
+    inside,
+)
 from gavelx.files.price_rows import PriceRow, precision_of
 from gavelx.files.texts import read_lines, shown
 
@@ -120,6 +129,6 @@ def _offer(instance: Instance, held: Inside, usd: Decimal, kind: str, given: Giv
         kind=kind,
         as_of=given.as_of or "",
         precision=precision_of(given.as_of or ""),
-        source="Cyclenerd/google-cloud-pricing-cost-calculator",
+        source=edition("Cyclenerd/google-cloud-pricing-cost-calculator", given.as_of),
         row=instance.row,
     )

@@ -25,6 +25,15 @@ class Given:
     rates: Mapping[str, Decimal] = field(default_factory=dict)
 
 
+def edition(name: str, as_of: str | None) -> str:
+    """The source of a whole list of one date, which replaces older editions of it (`gavelx.files.current_prices`).
+
+    >>> edition("skypilot-org/skypilot-catalog", "2026-11-01")
+    'skypilot-org/skypilot-catalog@2026-11-01'
+    """
+    return f"{name}@{as_of}" if as_of else name
+
+
 class Inside(NamedTuple):
     """The accelerators in an instance."""
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from gavelx.errors import OptionError
 from gavelx.files.csvs import Row
-from gavelx.files.price_importers.offers import NO_ACCELERATOR, NO_PRICE, Given, Outcome
+from gavelx.files.price_importers.offers import NO_ACCELERATOR, NO_PRICE, Given, Outcome, edition
 from gavelx.files.price_rows import PriceRow, precision_of
 
 REQUIRED = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price")
@@ -45,7 +45,7 @@ def skypilot_offers(row: Row, given: Given) -> Outcome:
                     kind=kind,
                     as_of=given.as_of or "",
                     precision=precision_of(given.as_of or ""),
-                    source="skypilot-org/skypilot-catalog",
+                    source=edition("skypilot-org/skypilot-catalog", given.as_of),
                     row=row.line,
                 )
             )

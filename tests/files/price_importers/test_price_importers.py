@@ -30,6 +30,7 @@ def test_skypilot(tmp_path: Path) -> None:
         ("lambda", "v100-16gb", 1, 0.918, "spot"),
     }
     assert {row.as_of for row in imported.rows} == {"2026-01-01"}
+    assert {row.source for row in imported.rows} == {"skypilot-org/skypilot-catalog@2026-01-01"}
     assert sum(imported.left_out.values()) == 2 and "a device without its host" in imported.left_out
     with pytest.raises(OptionError, match="--cloud: the catalogue does not say whose prices it has"):
         read(tmp_path, "skypilot", given=Given())
@@ -51,8 +52,10 @@ def test_azure(tmp_path: Path) -> None:
         ("reserved", round(17107 / 8760, 6)),
     }
     assert {(row.instance_type, row.accelerator, row.as_of) for row in imported.rows} == {
-        ("NC6s v3", "v100-16gb", "2023-09-01")
+        ("NC6s v3", "v100-16gb", "2026-01-01")  # the date of the answer, as given
     }
+    in_force = read(tmp_path, "azure", given=Given()).rows
+    assert {row.as_of for row in in_force} == {"2023-09-01"}
     assert sum(imported.left_out.values()) == 5
     euro = SAMPLES["azure"].replace('"USD"', '"EUR"')
     assert read(tmp_path, "azure", euro).rows[0].usd == Decimal("3.06") * Decimal("1.08")
@@ -81,6 +84,7 @@ def test_gcp(tmp_path: Path) -> None:
     }
     row = imported.rows[0]
     assert (row.accelerator, row.as_of, row.vcpus, row.memory_gib) == ("a100-40gb", "2025-03-06", 12, 85)
+    assert row.source.endswith("@2025-03-06")
 
 
 def test_our_own_with_other_currencies(tmp_path: Path) -> None:
