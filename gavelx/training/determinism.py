@@ -21,6 +21,7 @@ import torch
 from gavelx.errors import UserError
 from gavelx.training.checkpoints import CheckpointError, TrainingWarning
 from gavelx.training.gang import Gang
+from gavelx.training.recurrent import drop_without_cudnn
 from gavelx.training_report import LEVELS, Determinism
 
 PORTABLE = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
@@ -72,6 +73,7 @@ def prepare_gpu() -> None:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.backends.cudnn.benchmark = False
         torch.use_deterministic_algorithms(True)
+        drop_without_cudnn()
 
 
 def still_kept(name: str, then: Mapping[str, Any], now: Mapping[str, Any], refuse: bool) -> bool:
