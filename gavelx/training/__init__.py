@@ -14,9 +14,12 @@ told), `gang` (several processes). ARCHITECTURE.md lists those of elastic jobs. 
 its errors.
 """
 
+from gavelx.training import versions
 from gavelx.training.checkpoints import CheckpointError, TrainingWarning
 from gavelx.training.contexts import seed_all
 from gavelx.training.gang import Gang, own_device
 from gavelx.training.training import Training
+
+versions.check()
 
 __all__ = ["CheckpointError", "Gang", "Training", "TrainingWarning", "own_device", "seed_all"]

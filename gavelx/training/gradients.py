@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
-from gavelx.training import ordered
+from gavelx.training import ordered, versions
 from gavelx.training.layout import Buckets
 from gavelx.training.ordered import Span
 from gavelx.training_report import Order
@@ -83,7 +83,7 @@ class Vectors:
         else:
             self._exchange()
             ordered.add(self.order, self.spans, self._received, dealt.rank * self.slice, self._own)
-            dist.all_gather_single(self.sum, self._own)
+            versions.all_gather_single(self.sum, self._own)
         for parameter, gradient in zip(self.parameters, self.sums, strict=True):
             parameter.grad = gradient if gradient.device == parameter.device else gradient.to(parameter.device)
 
