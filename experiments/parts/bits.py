@@ -10,7 +10,7 @@ import torch
 
 from experiments.experiment import markdown_table
 from experiments.parts.models import MODELS, OPTIMIZERS
-from experiments.parts.runs import Job, Reached, Schedule, reference
+from experiments.parts.runs import Job, Schedule, differences, reference
 from experiments.parts.scripts import Script, digest
 
 STEPS = 12
@@ -55,7 +55,7 @@ def _row(script: Script, parts: int, note: str = "") -> list[str]:
         with tempfile.TemporaryDirectory() as folder:
             job = Job(script, parts, Path(folder))
             run(job)
-            return _differences(job.reached(), expected)
+            return ", ".join(differences(job.reached(), expected)) or "equal"
 
     fixed = [cell(lambda job, count=count: job.live([(count, STEPS)])) for count in range(1, parts + 1)]  # type: ignore[misc]
     live = cell(lambda job: job.live(LIVE[parts]))
@@ -64,7 +64,3 @@ def _row(script: Script, parts: int, note: str = "") -> list[str]:
     row = [model + note, kind, str(parts), *fixed, *[""] * (4 - parts), live, restarted, digest(expected)[:12]]
     sys.stderr.write(" ".join(row) + "\n")
     return row
-
-
-def _differences(reached: Reached, expected: Reached) -> str:
-    return ", ".join(name for name in expected if reached[name] != expected[name]) or "equal"

@@ -28,19 +28,65 @@ CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["experiments.parts.runs", "torch._dynamo"])
 
 Reached = dict[str, str]
-"""A digest each of the losses, parameters and buffers, optimizers, schedulers, and generators."""
+"""Digests, or losses, by the name of what was reached."""
+Losses = list[list[str]]
+"""By part and step, as `experiments.parts.scripts.written` writes those of all models."""
+Digests = Callable[[Script, Losses, dict[str, Any]], Reached]
+"""From losses and the content of a checkpoint to what was reached: :func:`by_kind` or :func:`one_by_one`."""
 Schedule = Sequence[tuple[int, int]]
 """(processes, the step at which the next size begins); the last step is that of the end."""
 
 
-def reference(script: Script, world_size: int) -> Reached:
+def by_kind(_: Script, losses: Losses, content: dict[str, Any]) -> Reached:
+    """A digest each of the losses, parameters and buffers, optimizers, schedulers, and generators."""
+    parts: dict[str, Any] = content["parts"]
+    kinds = {name.rstrip("0123456789") for name in parts}
+    found = {kind: digest({name: parts[name] for name in parts if name.startswith(kind)}) for kind in kinds}
+    return {"losses": digest(losses), "generators": digest(_generators(content)), **found}
+
+
+def one_by_one(script: Script, losses: Losses, content: dict[str, Any]) -> Reached:
+    """Each loss and tensor under a name that tells its model: losses by step, then what is there at the end."""
+    cases = [f"{model} with {optimizer}" for model, optimizer in script.cases]
+    found = {
+        f"step {step}, part {part}: loss of {case}": "/".join(sorted(set(seen)))
+        for step in range(script.steps)
+        for part, of_part in enumerate(losses)
+        for case, *seen in zip(cases, *(one.split(",") for one in of_part[step].split("/")), strict=True)
+    }
+    for kind in ("model", "optimizer", "scheduler"):
+        for number, case in enumerate(cases):
+            state = content["parts"][f"{kind}{number}"]
+            found |= {f"{kind} of {case}: {name}": digest(value) for name, value in _leaves(state)}
+    return found | {f"generators of part {part}": digest(one) for part, one in _generators(content).items()}
+
+
+def differences(reached: Reached, expected: Reached) -> list[str]:
+    """The names of what differs, in the order of what was expected."""
+    return [name for name in expected if reached.get(name) != expected[name]]
+
+
+def _generators(content: dict[str, Any]) -> dict[int, Any]:
+    """Those of parts, without that between steps."""
+    return {number: one for number, one in content["contexts"].items() if number >= 0}
+
+
+def _leaves(state: Any, where: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(state, dict):
+        for key, value in state.items():
+            yield from _leaves(value, f"{where}.{key}" if where else str(key))
+    else:
+        yield where, state
+
+
+def reference(script: Script, world_size: int, digests: Digests = by_kind) -> Reached:
     """What torch's ``DistributedDataParallel`` reaches on so many processes."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         arguments = [(script, rank, world_size, str(folder / "store"), folder) for rank in range(world_size)]
         ended([started(_under_torch, one) for one in arguments])
         losses = [json.loads((folder / f"losses-{rank}.json").read_text()) for rank in range(world_size)]
-        return _digests(losses, torch.load(folder / "reached.pt", weights_only=False))
+        return digests(script, losses, torch.load(folder / "reached.pt", weights_only=False))
 
 
 def _under_torch(script: Script, rank: int, world_size: int, store: str, folder: Path) -> None:
@@ -72,14 +118,6 @@ def ended(processes: Sequence[BaseProcess], may_fail: bool = False) -> None:
             return
         time.sleep(0.005)
     assert may_fail or all(process.exitcode in (0, 79) for process in processes)
-
-
-def _digests(losses: list[list[str]], content: dict[str, Any]) -> Reached:
-    parts: dict[str, Any] = content["parts"]
-    kinds = {name.rstrip("0123456789") for name in parts}
-    found = {kind: digest({name: parts[name] for name in parts if name.startswith(kind)}) for kind in kinds}
-    generators = {number: one for number, one in content["contexts"].items() if number >= 0}
-    return {"losses": digest(losses), "generators": digest(generators), **found}
 
 
 @dataclass
@@ -116,10 +154,10 @@ class Job:
         self.script = Script(**{**vars(self.script), "die": (-1, -1)})
         ended(self._launch(count, [], None))
 
-    def reached(self) -> Reached:
+    def reached(self, digests: Digests = by_kind) -> Reached:
         found = Checkpoints(self.folder / "checkpoints").newest()
         assert found is not None and found[1]["step"] == self.script.steps
-        return _digests([self._losses(part) for part in range(self.parts)], found[1])
+        return digests(self.script, [self._losses(part) for part in range(self.parts)], found[1])
 
     def _losses(self, part: int) -> list[str]:
         rows = [row.split() for row in (self.folder / f"losses-of-{part}.txt").read_text().splitlines()]

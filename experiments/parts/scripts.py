@@ -80,12 +80,12 @@ def chunks(script: Script, batch: Any) -> list[tuple[torch.Tensor, torch.Tensor]
     return list(zip(images.chunk(script.chunks), labels.chunk(script.chunks), strict=True))
 
 
-def loss_of(script: Script, models: list[nn.Module], chunk: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-    """The sum over all models."""
+def losses_of(script: Script, models: list[nn.Module], chunk: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    """One of each model; what is trained is their sum."""
     inputs, targets = chunk
     with torch.autocast(script.device, torch.bfloat16, enabled=script.autocast):
         outputs = [model(inputs).float() for model in models]
-    return torch.stack([cross_entropy(output, targets) for output in outputs]).sum() / script.chunks
+    return torch.stack([cross_entropy(output, targets) for output in outputs]) / script.chunks
 
 
 def under_torch(script: Script, rank: int, world_size: int, store: str, folder: Path) -> None:
@@ -106,10 +106,10 @@ def under_torch(script: Script, rank: int, world_size: int, store: str, folder: 
                 for model in trained.models:
                     stack.enter_context(model.no_sync())  # type: ignore[operator]
                 for chunk in firsts:
-                    loss_of(script, trained.models, chunk).backward()  # type: ignore[no-untyped-call]
-            loss = loss_of(script, trained.models, last)
-            loss.backward()  # type: ignore[no-untyped-call]
-            seen.append(loss.item().hex())
+                    losses_of(script, trained.models, chunk).sum().backward()  # type: ignore[no-untyped-call]
+            losses = losses_of(script, trained.models, last)
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+            seen.append(written(losses))
             trained.step()
             step += 1
             if step == script.steps:
@@ -138,22 +138,28 @@ def elastic(script: Script, slot: int, folder: Path) -> None:
             for batch in training.batches(loader):
                 *firsts, last = chunks(script, batch)
                 for chunk in firsts:
-                    loss_of(script, trained.models, chunk).backward()  # type: ignore[no-untyped-call]
-                loss = loss_of(script, trained.models, last)
+                    losses_of(script, trained.models, chunk).sum().backward()  # type: ignore[no-untyped-call]
+                losses = losses_of(script, trained.models, last)
                 part = training.part
                 if part is not None and not gang.joins:
-                    note(folder, training.step, part.number, loss)
+                    note(folder, training.step, part.number, losses)
                 if (slot, training.step) == script.die:
                     os.kill(os.getpid(), signal.SIGKILL)
+                loss = losses.sum()
                 if training.backward(loss):
                     trained.step()
                     training.done(loss=loss)
 
 
-def note(folder: Path, step: float, part: int, loss: torch.Tensor) -> None:
-    """Write down a loss; a step that is done again writes the same line again."""
+def note(folder: Path, step: float, part: int, losses: torch.Tensor) -> None:
+    """Write down the losses of a part; a step that is done again writes the same line again."""
     with (folder / f"losses-of-{part}.txt").open("a") as file:
-        file.write(f"{step:g} {loss.item().hex()}\n")
+        file.write(f"{step:g} {written(losses)}\n")
+
+
+def written(losses: torch.Tensor) -> str:
+    """Losses of all models to the bit, with commas between them."""
+    return ",".join(loss.hex() for loss in losses.tolist())
 
 
 def digest(value: Any) -> str:

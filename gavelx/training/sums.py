@@ -48,7 +48,7 @@ class Ordered:
 
     def __init__(self, gang: Gang, parts: int, order: Order | None = None, apart: bool = True) -> None:
         models = gang.unwrapped()
-        self.parts, self.order, self.apart, self._backend = parts, order, apart, gang.backend
+        self.parts, self.order, self.apart = parts, order, apart
         self._gang = gang
         self._named = [
             [(name, parameter) for name, parameter in model.module.named_parameters() if parameter.requires_grad]
@@ -112,8 +112,12 @@ class Ordered:
         self._vectors = []
 
     def _chosen(self) -> Order:
-        """The order of torch's wrapper, if this torch over gloo has the one that we know."""
-        known = self._backend == "gloo" and self_test.torch_adds_in_a_ring(min(max(self.parts, 3), 4))
+        """The order of torch's wrapper, if it is the one of gloo that we know.
+
+        It depends on nothing that changes with the number of processes. So it is not gloo's on any GPU: processes
+        that have one each exchange over NCCL, in another order, but those that share one, over gloo.
+        """
+        known = self._gang.device.type != "cuda" and self_test.torch_adds_in_a_ring(min(max(self.parts, 3), 4))
         return "torch-ddp" if known else "rank"
 
     def _laid_out(self) -> Sequence[Vectors]:

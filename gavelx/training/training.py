@@ -57,7 +57,7 @@ class Training:
     * ``determinism``: the level of `gavelx.training.determinism` that is promised: a restart that cannot keep it
       is refused. Without it, bits are kept as far as possible, and a warning says when they are not;
     * ``order``: in which gradients are added (`gavelx.training.ordered`); by default that of
-      ``DistributedDataParallel``, if it is known.
+      ``DistributedDataParallel`` over gloo, if it is known, and on GPUs by rank.
 
     ``complete`` is true after the block, ``restart_s`` the seconds from the start of the process to the first
     batch.

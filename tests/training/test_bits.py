@@ -1,5 +1,6 @@
 """Jobs with logical workers have the bits of torch's own wrapper, whatever processes compute them."""
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,17 @@ import pytest
 import torch
 
 from experiments.parts.models import MODELS, OPTIMIZERS
-from experiments.parts.runs import Job, Reached, Schedule, hurried, reference
+from experiments.parts.runs import (
+    Digests,
+    Job,
+    Reached,
+    Schedule,
+    by_kind,
+    differences,
+    hurried,
+    one_by_one,
+    reference,
+)
 from experiments.parts.scripts import Script, elastic
 from gavelx.training import randomness
 from gavelx.training.buffers import Buffers
@@ -75,13 +86,13 @@ def test_a_process_that_is_killed_in_a_step_costs_no_bits(tmp_path: Path) -> Non
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Reached]]:
     """Runs all parts on this process, to the end or up to a step."""
 
-    def run(script: Script = SMALL, until: int | None = None) -> Reached:
+    def run(script: Script = SMALL, until: int | None = None, digests: Digests = by_kind) -> Reached:
         job = Job(script, PARTS, tmp_path)
         for name, value in job.environments(1, until)[0].items():
             monkeypatch.setenv(name, value)
         with hurried():
             elastic(script, 0, tmp_path)
-        return {} if until else job.reached()
+        return {} if until else job.reached(digests)
 
     before = randomness.capture()
     yield run
@@ -102,6 +113,17 @@ def test_one_process_has_the_bits_of_all(alone: Callable[..., Reached]) -> None:
 def different(reached: Reached) -> set[str]:
     expected = under_torch(SMALL, PARTS)
     return {name for name, one in reached.items() if one != expected[name]}
+
+
+def test_differences_are_named_with_their_model_and_step(alone: Callable[..., Reached]) -> None:
+    """Gradients that are added in another order show in losses from the second step on, or later."""
+    job = alone(replace(SMALL, options=(("order", "rank"),)), digests=one_by_one)
+    found = differences(job, reference(SMALL, PARTS, one_by_one))
+    assert re.match(r"step [1-9], part \d: loss of ", found[0])
+    kinds = {re.sub(r"step \d+, part \d+: ", "", name).split(":")[0] for name in found}
+    cases = ("cnn with sgd", "mlp with adam")
+    assert kinds == {f"{kind} of {case}" for kind in ("loss", "model", "optimizer") for case in cases}
+    assert "model of mlp with adam: 1.weight" in found
 
 
 def test_gradients_that_are_just_accumulated_differ(alone: Callable[..., Reached]) -> None:

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from gavelx.errors import UserError
 from gavelx.training import CheckpointError, Gang, Training, TrainingWarning, ordered
 from gavelx.training.determinism import PORTABLE, Bits, level_of
+from gavelx.training.sums import Ordered
 
 
 @pytest.mark.parametrize(
@@ -158,3 +159,17 @@ def test_parameters_that_are_trained_later_or_no_longer_are_refused(
 def test_a_model_that_the_gang_does_not_know_is_refused(gang: Gang) -> None:
     with pytest.raises(UserError, match=r"no model was given to the gang; expected model = gang\.parallel"):
         Training(gang=gang, model=torch.nn.Linear(1, 1), total_steps=1)
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_the_order_on_a_gpu_is_the_same_whatever_processes_a_job_begins_with(
+    gang: Gang, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    """Alone it could exchange over NCCL; two processes on one GPU cannot."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
+    gang.parallel(torch.nn.Linear(1, 1))
+    gang.device, gang.world_size = torch.device("cuda", 0), processes
+    assert gang.backend == ("nccl" if processes == 1 else "gloo")
+    sums = Ordered(gang, 3)
+    assert sums._chosen() == "rank"
