@@ -19,7 +19,7 @@ def check(version: str = str(torch.__version__)) -> None:
             f"torch {version} is installed",
             where="gavelx.training",
             expected=".".join(map(str, OLDEST)) + " or newer",
-            hint='pip install --upgrade "gavelx[train]"',
+            hint='pip install "gavelx[train]"',
         )
 
 
