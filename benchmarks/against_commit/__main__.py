@@ -5,7 +5,8 @@
 
 The commit is checked out below ``build/against``, once, and installed there with its own Makefile and constraints,
 if these are not those of here. Each run is a process of its own, which counts its processor time from when its
-inputs are made. Answers that differ are marked.
+inputs are made. Answers that differ are marked. Of simulations it says as well what the ratio would be at most, if
+everything but the policy's answers took no time at all.
 """
 
 import argparse
@@ -102,6 +103,7 @@ def compare(case: str, before: Side, pairs: int) -> dict[str, Any]:
         return {"case": case, "failed": failed[0]}
     seconds = {name: [run["seconds"] for run in runs] for name, runs in sides.items()}
     ratios = [a / b for a, b in zip(seconds["before"], seconds["now"], strict=True)]
+    answering_s = statistics.median(run["answering_s"] for run in sides["now"])
     return {
         "case": case,
         "before_s": statistics.median(seconds["before"]),
@@ -109,6 +111,7 @@ def compare(case: str, before: Side, pairs: int) -> dict[str, Any]:
         "ratio": statistics.median(ratios),
         "ratio_min": min(ratios),
         "ratio_max": max(ratios),
+        "ratio_of_answers": statistics.median(seconds["before"]) / answering_s if answering_s else None,
         "same_answer": sides["before"][0]["answer"] == sides["now"][0]["answer"],
     }
 
@@ -117,8 +120,9 @@ def line(row: dict[str, Any]) -> str:
     if "failed" in row:
         return f"{row['case']:<45} failed: {' '.join(row['failed'])}"
     spread = f"{row['ratio']:.2f} ({row['ratio_min']:.2f}..{row['ratio_max']:.2f})"
+    most = f", at most {row['ratio_of_answers']:.1f}" if row["ratio_of_answers"] else ""
     answer = "" if row["same_answer"] else "  another answer"
-    return f"{row['case']:<45} {row['before_s']:8.3f} s {row['now_s']:8.3f} s  {spread}{answer}"
+    return f"{row['case']:<45} {row['before_s']:8.3f} s {row['now_s']:8.3f} s  {spread}{most}{answer}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,6 +1,7 @@
 """What both commits do. It runs in the environment of each, so it uses only what both have.
 
-python cases.py CASE         prints the processor-seconds of the case, and a digest of the answer, as JSON
+python cases.py CASE         prints the processor-seconds of the case, those of them in which a policy answered, and a
+                             digest of the answer, as JSON
 """
 
 import contextlib
@@ -17,6 +18,8 @@ from typing import Any
 import numpy as np
 
 TYPES = ("v100", "p100", "k80")
+answering_s: list[float] = []
+"""Processor time of each answer of a policy in a simulation."""
 COMMAND = "import sys; from gavelx.cli import main; sys.exit(main())"
 
 
@@ -31,11 +34,10 @@ def live(policy: str, jobs: int) -> Callable[[], Any]:
     from gavelx.cluster import Cluster
     from gavelx.drive import drive
     from gavelx.mechanism import DEFAULT, Mechanism
-    from gavelx.policies import load_policy
     from gavelx.simulator.backend import SimulatedCluster
     from gavelx.simulator.random_jobs import random_jobs
 
-    table, cluster, asked = _table(), Cluster.of(dict.fromkeys(TYPES, jobs // 12)), load_policy(policy)
+    table, cluster, asked = _table(), Cluster.of(dict.fromkeys(TYPES, jobs // 12)), _timed(policy)
     mechanism = Mechanism(table, rules=DEFAULT)
     backend = SimulatedCluster(random_jobs(jobs, table, seed=0), cluster, table)
     drive(mechanism, asked.allocate, Rounds(backend, mechanism, 3))
@@ -57,7 +59,6 @@ def trace(jobs: int, each: int) -> Callable[[], Any]:
 
 def _simulation(policy: str, jobs: Any, each: int, rules: str) -> Callable[[], Any]:
     from gavelx.cluster import Cluster
-    from gavelx.policies import load_policy
     from gavelx.simulator import simulate
     from gavelx.simulator.random_jobs import random_jobs
 
@@ -67,8 +68,26 @@ def _simulation(policy: str, jobs: Any, each: int, rules: str) -> Callable[[], A
         from gavelx.mechanism import RULES
     table, cluster = _table(), Cluster.of(dict.fromkeys(TYPES, each), 1)
     jobs = random_jobs(jobs, table, seed=0) if isinstance(jobs, int) else jobs
-    simulate(load_policy(policy), jobs[:3], cluster, table, rules=RULES[rules])  # imports, and what is made once
-    return lambda: simulate(load_policy(policy), jobs, cluster, table, rules=RULES[rules]).jct_s_J
+    simulate(_timed(policy), jobs[:3], cluster, table, rules=RULES[rules])  # imports, and what is made once
+    return lambda: simulate(_timed(policy), jobs, cluster, table, rules=RULES[rules]).jct_s_J
+
+
+def _timed(policy: str) -> Any:
+    """The policy, which notes how long each of its answers takes."""
+    from gavelx.policies import load_policy
+
+    asked = load_policy(policy)
+    answer = asked.allocate
+
+    def allocate(snapshot: Any) -> Any:
+        started_s = _seconds()
+        try:
+            return answer(snapshot)
+        finally:
+            answering_s.append(_seconds() - started_s)
+
+    object.__setattr__(asked, "allocate", allocate)  # policies are frozen
+    return asked
 
 
 def _table() -> Any:
@@ -159,10 +178,11 @@ def _seconds() -> float:
 def main() -> None:
     run = CASES[sys.argv[1]]()
     with contextlib.redirect_stdout(sys.stderr):
+        answering_s.clear()
         started_s = _seconds()
         answer = run()
         seconds = _seconds() - started_s
-    print(json.dumps({"seconds": seconds, "answer": _digest(answer)}))
+    print(json.dumps({"seconds": seconds, "answering_s": sum(answering_s), "answer": _digest(answer)}))
 
 
 if __name__ == "__main__":
