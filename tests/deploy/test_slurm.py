@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "it can be 
 
 @pytest.fixture
 def slurm() -> Iterator[Cluster]:
-    folder = Path(tempfile.mkdtemp(prefix="gavelx-slurm-"))  # munge wants parents that all may enter
+    folder = Path(tempfile.mkdtemp(prefix="gavelx-slurm-", dir="/tmp"))  # munge wants parents that all may enter
     folder.chmod(0o755)
     try:
         with cluster(folder) as one:
@@ -39,7 +40,7 @@ def program(folder: Path) -> str:
     """A folder with a ``gavelx`` that runs this very code."""
     path = folder / "bin" / "gavelx"
     path.parent.mkdir()
-    path.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m gavelx "$@"\n')
+    path.write_text(f'#!/bin/sh\nPYTHONPATH={quote(str(ROOT))} exec {quote(sys.executable)} -m gavelx "$@"\n')
     path.chmod(0o755)
     return str(path.parent)
 
@@ -77,7 +78,8 @@ def test_agents_serve_on_every_node_and_leave_softly(slurm: Cluster) -> None:
             slurm.run("scancel", job)
             ended = await scheduler.end_of(1)
             assert (ended.failed, ended.complete, ended.steps_done) == (False, False, 30.0)
-            await until(lambda: not slurm.run("squeue", "--noheader"), "Slurm's job is over")
+            queue = lambda: slurm.ran("squeue", "--noheader")  # noqa: E731
+            await until(lambda: (found := queue()).returncode == 0 and not found.stdout, "its job is over", queue)
             assert not pids_of(lease)
 
     asyncio.run(run())

@@ -1,5 +1,6 @@
 """A bounded piece of ``make chaos``; and bugs that were put in on purpose, each of which the judge has to see."""
 
+import asyncio
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gavelx.service.store.log import Log
-from tests.faults.namespace import why_not
+from tests.faults.namespace import Wire, why_not
 from tests.faults.plan import FAULTS, OF_RESIZES, SAVED, AgentPlan, Fault, JobPlan, Plan, plan_of
 from tests.faults.plants import PLANTS
 from tests.faults.run import LostError, play
@@ -94,6 +95,21 @@ def test_a_wire_that_is_pulled_and_plugged_in_again(tmp_path: Path) -> None:
         if lost:
             return
     raise AssertionError("no server was ever lost")
+
+
+@pytest.mark.slow
+def test_no_two_wires_have_the_same_addresses() -> None:
+    """Nor where a run was killed, which leaves its wire behind without its claim."""
+    if why := why_not():
+        pytest.skip(why)
+
+    async def main() -> None:
+        async with Wire("127.0.0.1:1") as mine, Wire("127.0.0.1:1") as other:
+            other._claim.close()
+            async with Wire("127.0.0.1:1") as another:
+                assert len({mine.host, other.host, another.host}) == 3
+
+    asyncio.run(main())
 
 
 def test_the_same_seed_is_the_same_plan_and_all_faults_come_up() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
+import pytest
 
 from gavelx.mechanism import DEFAULT, Rules
 from gavelx.prices import Prices
@@ -23,6 +24,7 @@ from gavelx.service.agents.timing import Timing
 from gavelx.service.api.server import Options, Service
 from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.log import Log
+from gavelx.service.store.places import LogError
 from gavelx.service.store.records import Record
 from gavelx.throughputs import Setting, Throughputs
 from tests.waiting import PATIENCE_S, until
@@ -51,13 +53,28 @@ def tokens_for(folder: Path, **roles: str) -> dict[str, str]:
     return texts
 
 
+def _service(folder: Path | str, **options: Any) -> Service:
+    made_with = options.pop("configuration", None) or configuration()
+    chosen = {"listen": "127.0.0.1:0", "configure": lambda _: made_with, "timing": PATIENT} | options
+    return Service(Options(str(folder), **chosen))
+
+
 @asynccontextmanager
 async def serving(folder: Path | str, **options: Any) -> AsyncIterator[Service]:
     """A service on loopback, with a table of two types."""
-    made_with = options.pop("configuration", None) or configuration()
-    chosen = {"listen": "127.0.0.1:0", "configure": lambda _: made_with, "timing": PATIENT} | options
-    async with Service(Options(str(folder), **chosen)) as service:
+    async with _service(folder, **options) as service:
         yield service
+
+
+@asynccontextmanager
+async def stopped(says: str, folder: Path | str, **options: Any) -> AsyncIterator[Service]:
+    """One that stops by itself in the end, as its log is wrong. That hides nothing which fails before."""
+    service = await _service(folder, **options).__aenter__()
+    try:
+        yield service
+    finally:
+        with pytest.raises(LogError, match=says):
+            await service.__aexit__()
 
 
 def records_of(service: Service) -> list[Record]:

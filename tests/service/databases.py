@@ -14,7 +14,7 @@ import pytest
 
 from gavelx.rpc.ports import free_port
 from gavelx.worker.shim import descendants, kill
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
@@ -39,7 +39,8 @@ class Database:
         self._as_other = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
         if self._as_other:
             shutil.chown(folder, "postgres")
-        self._run("initdb", "-D", self._data, "-U", "gavelx", "-A", "trust", "--no-sync")
+        text = ("--encoding=UTF8", "--locale=C")  # not as LC_ALL says, whose locale may not be installed
+        self._run("initdb", "-D", self._data, "-U", "gavelx", "-A", "trust", "--no-sync", *text)
         self.port = free_port()
         self.start()
         self.url = f"postgresql://gavelx@127.0.0.1:{self.port}"
@@ -57,10 +58,13 @@ class Database:
 
     def start(self) -> None:
         serve = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {self.folder}"
-        self._run("pg_ctl", "-D", self._data, "-w", "-o", serve, "-l", str(self.folder / "log"), "start")
+        self._control("-o", serve, "-l", str(self.folder / "log"), "start")
 
     def stop(self) -> None:
-        self._run("pg_ctl", "-D", self._data, "-m", "immediate", "stop")
+        self._control("-m", "immediate", "stop")
+
+    def _control(self, *arguments: str) -> None:
+        self._run("pg_ctl", "-D", self._data, "-w", "-t", f"{PATIENCE_S:.0f}", *arguments)
 
     def kill(self) -> None:
         """All of its processes at once, as when the machine dies."""
@@ -79,7 +83,7 @@ def database() -> Iterator[Database]:
     pytest.importorskip("psycopg")
     if why := why_not():
         pytest.skip(why)
-    folder = Path(tempfile.mkdtemp(prefix="gavelx-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="gavelx-pg-", dir="/tmp"))  # a short path, which all users may enter
     try:
         server = Database(folder)
         try:

@@ -111,6 +111,7 @@ def test_a_caller_who_keeps_us_waiting_keeps_nobody_else_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admission, "READ_AT_ONCE", 2)
+    monkeypatch.setattr(admission, "READ_S", PATIENCE_S)
     texts = tokens_for(tmp_path, ada="user", bob="user")
 
     async def main() -> None:

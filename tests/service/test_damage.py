@@ -24,7 +24,7 @@ from gavelx.service.state.state import State
 from gavelx.service.store.log import CHUNK, Log
 from gavelx.service.store.places import FILE, LogError
 from gavelx.service.store.records import VERSION, Entry, record_of
-from tests.service.agents import configuration, serving, spec, user_of
+from tests.service.agents import configuration, spec, stopped, user_of
 from tests.service.desk import Desk
 from tests.service.running import run
 from tests.service.test_log import wakes
@@ -34,6 +34,7 @@ from tests.waiting import PATIENCE_S
 pytestmark = pytest.mark.slow
 
 FLIPS, CUTS, HOLES = 120, 30, 50
+REMOVED = "was removed or replaced while the service wrote to it"
 
 
 class Story:
@@ -401,15 +402,14 @@ def test_what_was_promised_before_is_not_promised_again_once_the_log_is_gone(tmp
     }
 
     async def main() -> None:
-        with pytest.raises(LogError, match="was removed or replaced while the service wrote to it"):
-            async with serving(tmp_path / "state") as service, user_of(service) as user:
-                for _ in range(2):
-                    for method in ("Submit", "Cancel"):
-                        await user.call(method, requests[method])
-                rm_rf(tmp_path / "state")
-                with pytest.raises(grpc.aio.AioRpcError, match="the log is not what it was"):
-                    await user.call(again, requests[again])
-                await asyncio.wait_for(service.serve(), PATIENCE_S)
+        async with stopped(REMOVED, tmp_path / "state") as service, user_of(service) as user:
+            for _ in range(2):
+                for method in ("Submit", "Cancel"):
+                    await user.call(method, requests[method])
+            rm_rf(tmp_path / "state")
+            with pytest.raises(grpc.aio.AioRpcError, match="the log is not what it was"):
+                await user.call(again, requests[again])
+            await asyncio.wait_for(service.serve(), PATIENCE_S)
 
     run(main())
 
@@ -419,14 +419,13 @@ def test_a_log_that_is_removed_under_a_service_is_noticed_before_anything_else_i
     tmp_path: Path, loss: Callable[[Path], None]
 ) -> None:
     async def main() -> None:
-        with pytest.raises(LogError, match="was removed or replaced while the service wrote to it"):
-            async with serving(tmp_path / "state") as service, user_of(service) as user:
+        async with stopped(REMOVED, tmp_path / "state") as service, user_of(service) as user:
+            await user.submit(spec())
+            loss(tmp_path / "state")
+            with pytest.raises(grpc.aio.AioRpcError, match="the log is not what it was") as refused:
                 await user.submit(spec())
-                loss(tmp_path / "state")
-                with pytest.raises(grpc.aio.AioRpcError, match="the log is not what it was") as refused:
-                    await user.submit(spec())
-                assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
-                await asyncio.wait_for(service.serve(), PATIENCE_S)
+            assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+            await asyncio.wait_for(service.serve(), PATIENCE_S)
 
     run(main())
 

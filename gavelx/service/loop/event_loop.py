@@ -56,6 +56,7 @@ IDLE_S = 3600.0
 """Where nothing runs, something is written so often: a bill has the time for which servers were idle."""
 TRY_AGAIN_S = (0.1, 5.0)
 STOPPING = "the service is stopping"
+WRONG = "the log is not what it was, and the scheduler stops"
 _log = logging.getLogger(__name__)
 
 
@@ -124,7 +125,7 @@ class EventLoop:
     def _put(self, make: Make, *, lasting: bool) -> "asyncio.Future[None]":
         item = Item(make, lasting, self._loop.create_future())
         if self._closing:
-            _refuse([item], LogUnavailableError(STOPPING))
+            _refuse([item], self._gone())
         else:
             self._items.append(item)
             self._news.set()
@@ -156,7 +157,7 @@ class EventLoop:
             self._snapshot_maker.stop()
             for task in self._tasks:
                 task.cancel()
-            _refuse(self._items, LogUnavailableError(STOPPING))
+            _refuse(self._items, self._gone())
             self._writer.shutdown()
             self.solver.stop()
 
@@ -164,6 +165,10 @@ class EventLoop:
         """Stop at once, and say nothing any more: the log is not what it was. :meth:`run` raises the error."""
         self._wrong = self._wrong or error
         self.close()
+
+    def _gone(self) -> LogUnavailableError:
+        """What callers are told once it stops."""
+        return LogUnavailableError(WRONG if self._wrong else STOPPING)
 
     def close(self) -> None:
         """Stop after the present batch."""
@@ -233,8 +238,8 @@ class EventLoop:
             _refuse([item for item in items if not item.lasting], error)
             return False
         except LogError as error:
-            _refuse(items, LogUnavailableError("the log is not what it was, and the scheduler stops"))
             self.fail(error)
+            _refuse(items, self._gone())
             return False
         if entries:
             self.failure = ""

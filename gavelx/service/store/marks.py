@@ -20,6 +20,8 @@ from gavelx.service.store.places import LogError
 PATIENCE_S = 2.0
 """How long an agent waits for a log that is slow; what is found out later is found out."""
 
+LACKING = "the log lacks what this server was told; the scheduler stops"
+
 
 class Marks(Protocol):
     """Which log agents belong to, and what they are given to remember of it."""
@@ -43,6 +45,7 @@ class MarksOfLog:
 
     def __init__(self, log: Log, writer: Executor, fail: Callable[[GavelxError], None]) -> None:
         self._log, self._writer, self._fail = log, writer, fail
+        self._know_more = set[str]()
 
     @property
     def log_id(self) -> str:
@@ -64,12 +67,13 @@ class MarksOfLog:
         try:
             checking = loop.run_in_executor(self._writer, self._log.check_mark, mark, who)
         except RuntimeError:  # the writer has ended
-            raise RefusedError(grpc.StatusCode.UNAVAILABLE, "the scheduler is stopping") from None
+            problem = LACKING if who in self._know_more else "the scheduler is stopping"
+            raise RefusedError(grpc.StatusCode.UNAVAILABLE, problem) from None
         try:
             return await checking
         except LogUnavailableError:
             return True  # what stands is renewed, whether the log can be read or not
         except LogError as error:
+            self._know_more.add(who)
             self._fail(error)
-            problem = "the log lacks what this server was told; the scheduler stops"
-            raise RefusedError(grpc.StatusCode.UNAVAILABLE, problem) from None
+            raise RefusedError(grpc.StatusCode.UNAVAILABLE, LACKING) from None
