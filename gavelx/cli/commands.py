@@ -159,7 +159,8 @@ def allocate(
     With --explain, the JSON has a key explanation as well, with these keys:
 
     accelerators, by type: devices; in_use; one_more_device (the largest
-    relative change of the objective with one more device);
+    relative change of the objective with one more device; of a sum of
+    logarithms, as for nash_welfare, that of the geometric mean of its terms);
     usd_per_hour_per_percent (the price of a change by one per cent).
 
     jobs: time_share; steps_per_s; equal_share_gain (0.12: 12 % faster than with
