@@ -97,7 +97,8 @@ def load_prices(
     """On-demand prices of these accelerator types, found as in :func:`load_quotes`."""
     found = load_quotes(spec, accelerators, Terms(as_of), strict=strict)
     known = {name: float(quote.usd) for name, quote in found.items()}
-    return Prices(known, name=f"{spec}@{as_of}" if as_of else str(spec))
+    dates = {name: quote.row.as_of for name, quote in found.items() if quote.row}
+    return Prices(known, f"{spec}@{as_of}" if as_of else str(spec), dates)
 
 
 def load_all_prices(spec: str | Path) -> Prices:

@@ -26,7 +26,10 @@ FORM = "--prices aws,gcp, or --prices my_prices.csv, or --prices v100=2.48,k80=0
 
 
 class Offer(NamedTuple):
-    """An instance for sale: a number of devices of one accelerator type, and its dollars per hour."""
+    """An instance for sale: a number of devices of one accelerator type, and its dollars per hour.
+
+    ``as_of`` is the date of its price in a table, None for a price of the user's.
+    """
 
     accelerator: str
     devices: int
@@ -34,7 +37,7 @@ class Offer(NamedTuple):
     cloud: str = ""
     region: str = ""
     instance_type: str = ""
-    as_of: str = ""
+    as_of: str | None = None
     source: str = ""
 
     def __str__(self) -> str:
