@@ -203,6 +203,7 @@ def mix(
     policy: o.Policy = "deadlines",
     table: o.Table = "simulation",
     strict_speeds: o.StrictSpeeds = False,
+    speed_samples: o.SpeedSamples = None,
     round_s: o.Round = None,
     time_budget: o.TimeBudget = 60.0,
     json: o.JsonFlag = False,
@@ -217,7 +218,7 @@ def mix(
 
     typed = MixOptions(
         *(trace, prices, as_of, accelerators, deadline, max_devices, policy, table),
-        *(strict_speeds, round_s, time_budget),
+        *(strict_speeds, speed_samples, round_s, time_budget),
     )
     if not find_mix(typed, as_json=json):
         raise typer.Exit(1)
