@@ -17,6 +17,7 @@ from gavelx.files.price_tables import (
     of_types,
     parts_of,
     rows_in_use,
+    sellers,
     table_rows,
 )
 from gavelx.files.texts import shown
@@ -61,6 +62,7 @@ def load_offers(spec: str, accelerators: Sequence[str], *, as_of: str | None = N
         until = f" up to {as_of}" if as_of else ""
         has = ", ".join(sold_types(spec)) or "nothing"
         problem = f"{shown(spec, 80)} sells none of {', '.join(accelerators)}{until}; it has {has}"
+        problem += sellers(accelerators, Terms(as_of))
         raise OptionError(problem, where="--prices", hint=FORM)
     offers = list({str(offer): offer for offer in sorted(offers, key=lambda offer: -offer.usd_per_hour)}.values())
     return tuple(sorted(offers, key=lambda offer: (accelerators.index(offer.accelerator), offer.devices, offer)))
