@@ -70,3 +70,15 @@ def test_little_energy_is_not_nothing(bill, tmp_path: Path) -> None:
     page, short_run = tmp_path / "bill.html", RUN | {"per_job": [{"job_id": 0, "device_s": {"a100": 36.0}}]}
     row = bill(short_run, "--prices", "gcp", "--html", page).out
     assert "kWh" in row and "0.00440" in row and "<td>0.00440</td>" in page.read_text()
+
+
+def test_the_intervals_of_a_bill_as_run_are_those_of_the_run(shell: Shell, tmp_path: Path) -> None:
+    changes, out = tmp_path / "changes.csv", tmp_path / "run.json"
+    changes.write_text("time_s,accelerator,usd_per_hour\n3600,a100,2\n7200,a100,0.5\n")
+    words = ("--cluster", "a100=2", "--jobs", 3, "--prices", "a100=3", "--price-changes", changes)
+    ran = shell("simulate", "--policy", "fifo", *words, "--speed-samples", 3, "--json", out)
+    assert ran.code == 0, ran.err
+    (found,) = shell("bill", "--result", out, "--prices", "as-run", "--json", "-").json["bills"]
+    intervals = json.loads(out.read_text())["intervals"]
+    for name, figure in {"busy_usd": "cost_usd", "total_usd": "total_usd"}.items():
+        assert found["intervals"][name] == pytest.approx(intervals[figure], abs=0.02)
