@@ -3,6 +3,7 @@
 Legend: J jobs, A accelerator types, C configurations.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,6 +27,8 @@ FEASIBLE = 1e-9
 """The largest violation of a constraint that an allocation may have, in shares of time or devices."""
 CARRIED_OVER = "carried over: "
 """Start of a certificate's path if the previous allocation replaces a failed solve; the reason follows."""
+LARGEST = 700.0
+"""The largest power of e that is computed."""
 DECIMALS = 9
 """Decimals of a promised share of time; smaller differences are a solver's rounding."""
 
@@ -39,7 +42,9 @@ class Certificate:
     * ``violation``: the worst excess over any constraint (in shares of time, or devices);
     * ``path``: the solver's route, in words;
     * ``classes``: the number of classes of identical jobs in the program that was solved;
-    * ``seconds``: wall-clock time of the solve.
+    * ``seconds``: wall-clock time of the solve;
+    * ``log_weight``: None if the objective has no logarithms; the sum of their weights if it is a sum of them; 0
+      if it has other parts too.
     """
 
     objective: float | None
@@ -48,6 +53,17 @@ class Certificate:
     path: str
     classes: int
     seconds: float
+    log_weight: float | None = None
+
+    def relative(self, change: float) -> float | None:
+        """A change of the objective, relative to it (0.031: 3.1 %); None if it has no meaning.
+
+        A part of a sum of logarithms has none: it depends on the unit of speeds. The change is then that of the
+        geometric mean of what the logarithms are of, which does not.
+        """
+        if self.log_weight is not None:
+            return math.expm1(min(LARGEST, change / self.log_weight)) if self.log_weight else None
+        return change / abs(self.objective) if self.objective else None
 
     def to_json(self) -> dict[str, Any]:
         """The fields as plain Python numbers, also if a policy put in others."""
@@ -58,6 +74,7 @@ class Certificate:
             "path": self.path,
             "classes": int(self.classes),
             "seconds": float(self.seconds),
+            **({} if self.log_weight is None else {"log_weight": float(self.log_weight)}),
         }
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,14 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Prices:
-    """Dollars per device-hour by accelerator type (lower case); an absent type has no known price."""
+    """Dollars per device-hour by accelerator type (lower case); an absent type has no known price.
+
+    ``as_of`` has the dates of prices that are from a table ("" for one without a date).
+    """
 
     usd_per_hour: Mapping[str, float]
     name: str = ""
+    as_of: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def of(self, accelerator: str) -> float:
         """Dollars per device-hour of one type; NaN where no price is known."""

@@ -65,13 +65,15 @@ class Intervals:
     """Intervals of figures over repeated runs, each with speeds drawn from the ranges of the estimated ones.
 
     ``of`` has (lower, upper) by the name of the figure; ``best`` is the part of the repetitions in which this
-    policy had the lowest mean JCT of all policies.
+    policy had the lowest mean JCT of all policies; ``usages`` is the device time of each repetition
+    (:meth:`Result.usage`), from which the interval of a bill at any prices follows.
     """
 
     of: Mapping[str, tuple[float, float]]
     samples: int
     level: float
     best: float | None = None
+    usages: tuple[Mapping[str, Any], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As in a summary."""
@@ -79,7 +81,7 @@ class Intervals:
             "intervals": {name: list(bounds) for name, bounds in self.of.items()},
             "interval_level": self.level,
             "speed_samples": self.samples,
-            "best_jct_mean_share": self.best,
+            **({} if self.best is None else {"best_jct_mean_share": self.best}),
         }
 
 
@@ -371,13 +373,30 @@ class Result:
         if len(self.periods_s) > 1:
             for row, of_period in zip(per_job, self._device_s_of_period(), strict=True):
                 row["device_s_of_period"] = of_period
-        prices = {"name": self.prices, "periods": self._periods()}
+        usages = self.intervals.usages if self.intervals else ()
         return {
             **self.summary(),
-            "idle_device_s": self._by_type(self.idle_s_A),
-            "prices": prices,
+            **self._idle(),
             "per_job": per_job,
+            **({"repetitions": list(usages)} if usages else {}),
         }
+
+    def usage(self) -> dict[str, Any]:
+        """The device time of all jobs together, and the idle time, in the form of :meth:`to_json`."""
+        device_s_KA = np.zeros_like(self._there_s_KA)
+        np.add.at(device_s_KA, (self._pieces.period_P, self._pieces.type_P), self._pieces.device_s_P)
+        of_period = {str(k): self._by_type(device_s_A) for k, device_s_A in enumerate(device_s_KA)}
+        device_s = self._by_type(self.device_s_JA.sum(axis=0))
+        return {
+            **self._idle(),
+            "device_s": device_s,
+            **({"device_s_of_period": of_period} if len(of_period) > 1 else {}),
+        }
+
+    def _idle(self) -> dict[str, Any]:
+        """The idle time of devices, and the prices with the idle time in each of their periods."""
+        prices = {"name": self.prices, "periods": self._periods()}
+        return {"idle_device_s": self._by_type(self.idle_s_A), "prices": prices}
 
     def _periods(self) -> list[dict[str, Any]]:
         """For each period of constant prices: its start, its prices, and the idle time of devices."""

@@ -75,7 +75,10 @@ def print_spending(rows: Sequence[Spending], console: Console) -> None:
         table.add_row(policy_cell(row.owner), NOTHING if row.budget is None else dollars(row.budget), *cells)
     console.print()
     console.print(table)
-    console.print("one more dollar: the change of the objective with one more dollar an hour.", style="dim")
+    legend = (
+        "one more dollar: the change of the objective (of a sum of logarithms: of the geometric mean of its terms)"
+    )
+    console.print(f"{legend} with one more dollar an hour.", style="dim")
 
 
 def budgets_of(policy: Policy) -> dict[str, float]:

@@ -159,7 +159,8 @@ def allocate(
     With --explain, the JSON has a key explanation as well, with these keys:
 
     accelerators, by type: devices; in_use; one_more_device (the largest
-    relative change of the objective with one more device);
+    relative change of the objective with one more device; of a sum of
+    logarithms, as for nash_welfare, that of the geometric mean of its terms);
     usd_per_hour_per_percent (the price of a change by one per cent).
 
     jobs: time_share; steps_per_s; equal_share_gain (0.12: 12 % faster than with
@@ -202,6 +203,7 @@ def mix(
     policy: o.Policy = "deadlines",
     table: o.Table = "simulation",
     strict_speeds: o.StrictSpeeds = False,
+    speed_samples: o.SpeedSamples = None,
     round_s: o.Round = None,
     time_budget: o.TimeBudget = 60.0,
     json: o.JsonFlag = False,
@@ -216,7 +218,7 @@ def mix(
 
     typed = MixOptions(
         *(trace, prices, as_of, accelerators, deadline, max_devices, policy, table),
-        *(strict_speeds, round_s, time_budget),
+        *(strict_speeds, speed_samples, round_s, time_budget),
     )
     if not find_mix(typed, as_json=json):
         raise typer.Exit(1)

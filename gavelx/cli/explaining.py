@@ -12,6 +12,8 @@ from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.explain.explanation import EFFICIENT, Explanation
 from gavelx.report.words import NOTHING, dollars, number
 
+GEOMETRIC_MEAN = "geometric mean"
+"""What a change of an objective that is a sum of logarithms is told of."""
 ALL_SHOWN = 40
 """Up to this number, all jobs are listed ..."""
 WORST_SHOWN = 20
@@ -39,7 +41,8 @@ def _print_types(explanation: Explanation, console: Console) -> None:
     table.add_column("devices in use", justify="right")
     table.add_column("")
     if worth:
-        table.add_column("one more would change the objective by", justify="right")
+        what = "objective" if explanation.allocation.certificate.log_weight is None else GEOMETRIC_MEAN
+        table.add_column(f"one more would change the {what} by", justify="right")
     if priced:
         table.add_column("$/hour per 1%", justify="right")
     for a, name in enumerate(snapshot.accelerators):
@@ -49,6 +52,9 @@ def _print_types(explanation: Explanation, console: Console) -> None:
         row += [dollars(priced[name]) if name in priced else NOTHING] if priced else []
         table.add_row(*row)
     console.print(table)
+    if worth and explanation.allocation.certificate.log_weight is not None:
+        of = "of what they are taken of: speeds, under nash_welfare"
+        console.print(f"The objective is a sum of logarithms; the {GEOMETRIC_MEAN} is that {of}.", style="dim")
     if worth and reasons.full_A.any() and all(_change(part) == _change(0.0) for part in worth.values()):
         more = "One more device leaves the objective as it is, but a job that wants a full type may run faster."
         console.print(more, style="dim")

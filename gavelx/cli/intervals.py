@@ -9,6 +9,8 @@ import numpy as np
 from gavelx.estimator.base import LEVEL
 from gavelx.result import Intervals
 
+USAGE = "usage"
+"""The device time of a repetition, beside its figures."""
 NOT_FIGURES = {"jobs_total", "rounds", "policy_seconds", "wall_seconds", "speed_samples"}
 
 
@@ -31,6 +33,7 @@ def intervals_of(
             len(runs),
             min(level, (len(runs) - 1) / (len(runs) + 1)),
             best.get(position),
+            tuple(run[USAGE] for _, run in sorted(runs.items()) if USAGE in run),
         )
         for position, runs in of.items()
     }

@@ -4,30 +4,33 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 
 from rich.console import Console
 
 from gavelx.cli.conditions import ROUND_S, within
 from gavelx.cli.estimated_speeds import check_names, check_types
+from gavelx.cli.intervals import intervals_of
 from gavelx.cli.output import print_json, prints_aside, stderr, stdout
+from gavelx.cli.prices import tell_of_age
+from gavelx.cli.scenario import SPEED_SAMPLES
 from gavelx.cli.solving import solver_settings
 from gavelx.cli.stopping import stoppable
 from gavelx.cli.tables import plain_table, policy_cell, print_speeds
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError, WorkloadError
 from gavelx.estimated_speeds import with_estimates
-from gavelx.files.current_prices import is_old
+from gavelx.estimator.sampled_table import sampled
 from gavelx.files.data_sheets import load_data_sheets, meant_by, other_spellings
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace
 from gavelx.jobs import Job
 from gavelx.mechanism import Rules
 from gavelx.policies import load_policy
-from gavelx.pricing.mix import RULES, Mix, cheapest_mix
-from gavelx.pricing.offers import Offer, load_offers, sold_types
+from gavelx.pricing.mix import RULES, Mix, Repetition, cheapest_mix, repeated
+from gavelx.pricing.offers import load_offers, sold_types
 from gavelx.report.speeds import speeds_to_json, speeds_used
 from gavelx.report.words import dollars, hours, number
+from gavelx.result import Intervals
 from gavelx.solvers import using
 from gavelx.spelling import as_spelled
 from gavelx.throughputs import Throughputs
@@ -54,6 +57,7 @@ class MixOptions:
     policy: str
     table: str
     strict_speeds: bool
+    speed_samples: int | None
     round_s: float | None
     time_budget_s: float
 
@@ -74,6 +78,10 @@ def mix(typed: MixOptions, *, as_json: bool) -> bool:
         check_names(jobs, offered, throughputs, str(find_trace(typed.trace)))
         throughputs = with_estimates(throughputs, jobs, offered)
     jobs = _checked(typed, jobs, throughputs, offered)
+    speeds, rules = speeds_used(jobs, offered, throughputs), _rules(typed.round_s)
+    samples = SPEED_SAMPLES if typed.speed_samples is None else typed.speed_samples
+    samples *= any(row.estimated for row in speeds)
+    repetitions = []
     with prints_aside(), using(settings), stoppable(typed.policy) as policy:
         found = cheapest_mix(
             jobs,
@@ -81,17 +89,23 @@ def mix(typed: MixOptions, *, as_json: bool) -> bool:
             offers,
             most=most,
             policy=policy,
-            rules=_rules(typed.round_s),
+            rules=rules,
             seconds=typed.time_budget_s,
             on_try=lambda number: stderr().print(f"simulating cluster {number + 1}", style="dim"),
         )
-    if told := _told_of_age([offer for offer, _ in found.bought()], typed.as_of or date.today().isoformat()):
-        stderr().print(told, markup=False, soft_wrap=True)
-    speeds = speeds_used(jobs, offered, throughputs)
+        if samples:
+            stderr().print(f"simulating it {samples} more times, with speeds drawn from their ranges", style="dim")
+        for sample in range(1, samples + 1):
+            drawn = sampled(throughputs, sample)
+            repetitions.append(repeated(found, drawn, policy, rules, typed.time_budget_s))
+    bought = [offer for offer, _ in found.bought()]
+    tell_of_age({str(one): one.as_of for one in bought if one.as_of is not None}, typed.prices, typed.as_of)
     if as_json:
-        print_json(found.to_json() | speeds_to_json(speeds))
+        again = {"repetitions": [one._asdict() for one in repetitions]} if repetitions else {}
+        intervals = _intervals(repetitions)
+        print_json(found.to_json() | again | (intervals.to_json() if intervals else {}) | speeds_to_json(speeds))
     else:
-        print_mix(found, stdout())
+        print_mix(found, repetitions, stdout())
         print_speeds(speeds, stdout())
     return found.confirmed
 
@@ -169,15 +183,14 @@ def _checked(
     return jobs
 
 
-def _told_of_age(offers: Sequence[Offer], now: str) -> str:
-    """The line about instances whose prices are old; empty if all are new."""
-    old = [f"{offer} of {offer.as_of}" for offer in offers if offer.as_of and is_old(offer.as_of, now)]
-    newer = "gavelx prices refresh makes a table of newer lists"
-    return f"prices more than a year old: {', '.join(old)}; {newer}" if old else ""
+def _intervals(repetitions: Sequence[Repetition]) -> Intervals | None:
+    """The interval of the price on paper, if a cluster was found in each repetition; None without repetitions."""
+    figures = {(0, n): one._asdict() for n, one in enumerate(repetitions)}
+    return intervals_of(figures)[0] if figures else None
 
 
-def print_mix(found: Mix, console: Console) -> None:
-    """Print the mix, its bounds, the result of the simulation, and the value of one more device."""
+def print_mix(found: Mix, repetitions: Sequence[Repetition], console: Console) -> None:
+    """Print the mix, its bounds, the results of the simulations, and the value of one more device."""
     table = plain_table()
     for heading in ("instance", "region", "holds"):
         table.add_column(heading, overflow="fold")
@@ -190,14 +203,14 @@ def print_mix(found: Mix, console: Console) -> None:
     console.print(table)
     console.print()
     facts = plain_table(show_header=False)
-    for name, text in _facts(found).items():
+    for name, text in _facts(found, repetitions).items():
         facts.add_row(name, policy_cell(text))
     console.print(facts)
     console.print()
     _print_worth(found, console)
 
 
-def _facts(found: Mix) -> dict[str, str]:
+def _facts(found: Mix, repetitions: Sequence[Repetition]) -> dict[str, str]:
     usd, hours_ = found.answer.usd_per_hour, found.task.hours
     late, tried = found.answer.late_s, len(found.tries)
     cheaper = f"{tried - 1} cheaper cluster{'s' * (tried > 2)}"
@@ -212,10 +225,28 @@ def _facts(found: Mix) -> dict[str, str]:
         said = f"NOT CONFIRMED after {tried} clusters; late under {found.policy}: {shown}{more}"
     return {
         "price": f"{dollars(usd)} an hour, {dollars(usd * hours_)} for {number(hours_)} hours",
-        "simulator": said,
-        "on paper": f"{dollars(found.paper_usd_per_hour)} an hour suffice, if all arrivals were known in advance",
+        "simulator": said + _met_again(repetitions),
+        "on paper": f"{dollars(found.paper_usd_per_hour)} an hour suffice, if all arrivals were known in advance"
+        + _on_paper(repetitions),
         "lower bound": f"{dollars(found.lower_bound_usd_per_hour)} an hour (no cluster of these can cost less)",
     }
+
+
+def _met_again(repetitions: Sequence[Repetition]) -> str:
+    """In how many repetitions every deadline is met too; empty without repetitions."""
+    met, samples = sum(not one.late for one in repetitions), len(repetitions)
+    return (
+        f"; with speeds drawn from the ranges of estimates, in {met} of {samples} repetitions" if samples else ""
+    )
+
+
+def _on_paper(repetitions: Sequence[Repetition]) -> str:
+    """The interval of the price on paper, or in how many repetitions there is none; empty if it is no other."""
+    if none := sum(one.paper_usd_per_hour is None for one in repetitions):
+        return f"; in {none} of the repetitions no cluster does"
+    intervals = _intervals(repetitions)
+    low, high = intervals.of["paper_usd_per_hour"] if intervals else (0.0, 0.0)
+    return f" ({dollars(low)} - {dollars(high)} in the repetitions)" if dollars(low) != dollars(high) else ""
 
 
 def _print_worth(found: Mix, console: Console) -> None:

@@ -114,7 +114,7 @@ SpeedSamples = Annotated[
         max=1000,
         metavar="N",
         help="Repetitions with speeds drawn from the ranges of estimated ones, for intervals of the figures. "
-        "Default: 19 if a speed is estimated.",
+        "Default: 19 (the fewest for a 90 % interval) if a speed is estimated.",
         rich_help_panel=_HOW,
     ),
 ]

@@ -23,7 +23,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, NamedTuple, cast
 
 from gavelx.cli.failures import Failed, portable, print_traceback
-from gavelx.cli.intervals import intervals_of
+from gavelx.cli.intervals import USAGE, intervals_of
 from gavelx.cli.scenario import Scenario
 from gavelx.cli.stopping import stoppable
 from gavelx.errors import GavelxError
@@ -139,7 +139,7 @@ def run_policy(run: Run, scenario: Scenario, watch: Watch) -> Result:
 def _outcome(run: Run, scenario: Scenario, watch: Watch) -> Outcome | Summary:
     try:
         result = run_policy(run, scenario, watch)
-        return result.summary() if run.sample else result
+        return result.summary() | {USAGE: result.usage()} if run.sample else result
     except Exception as error:
         return Failed(run.text, error)
 

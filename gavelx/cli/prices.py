@@ -1,17 +1,24 @@
 """The prices of a run, and how they change: options become tables of prices.
 
-Every price in a simulation enters here: from ``--prices``, ``--price-changes`` or ``--spot-history``.
+Every price in a simulation enters here: from ``--prices``, ``--price-changes`` or ``--spot-history``. And every
+command that makes money of prices says here if some are old.
 """
 
+from collections.abc import Mapping
+from datetime import date
+
+from gavelx.cli.output import stderr
 from gavelx.cli.run_options import RunOptions
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError
+from gavelx.files.current_prices import is_old
 from gavelx.files.price_changes import load_price_changes
 from gavelx.files.price_tables import load_prices
 from gavelx.files.spot_history import load_spot_history
 from gavelx.prices import Prices
 
 DEFAULT_PRICES = "gcp"
+NEWER = "gavelx prices refresh makes a table of newer lists"
 PriceChanges = tuple[tuple[float, Prices], ...]
 
 
@@ -47,3 +54,25 @@ def prices_of(typed: RunOptions, cluster: Cluster) -> tuple[Prices, PriceChanges
     if typed.prices is not None and unpriced:
         load_prices(typed.prices, unpriced)  # says which price is missing
     return recorded.prices, recorded.changes
+
+
+def told_of_age(dates: Mapping[str, str], table: str, now: str | None = None) -> str:
+    """The line about prices that are old today, or on another day, or have no date; empty if there are none.
+
+    ``dates`` are those of prices from a table, by what they are prices of.
+    """
+    old: dict[str, list[str]] = {}
+    for name, as_of in dates.items():
+        if is_old(as_of, now or date.today().isoformat()):
+            old.setdefault(as_of, []).append(name)
+    undated = old.pop("", [])
+    parts = [f"{', '.join(names)} of {as_of}" for as_of, names in sorted(old.items())]
+    said = [f"prices more than a year old: {', '.join(parts)}"] * bool(parts)
+    said += [f"prices without a date: {', '.join(undated)}"] * bool(undated)
+    return f"{table}: {'; '.join([*said, NEWER])}" if said else ""
+
+
+def tell_of_age(dates: Mapping[str, str], table: str, now: str | None = None) -> None:
+    """Print that line, if there is one."""
+    if told := told_of_age(dates, table, now):
+        stderr().print(told, markup=False, soft_wrap=True)

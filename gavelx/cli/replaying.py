@@ -5,6 +5,7 @@ import numpy as np
 from gavelx.cli.estimated_speeds import check_types
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import Outputs, prints_aside, stderr, stdout, write_json
+from gavelx.cli.prices import tell_of_age
 from gavelx.cli.secrets import check_not_typed
 from gavelx.cli.tables import print_result, print_speeds
 from gavelx.cluster import Cluster
@@ -68,6 +69,7 @@ def run_replay(  # noqa: PLR0917
         costs, changes = recorded.prices, recorded.price_changes
     else:
         costs, changes = load_prices(prices, place.accelerators), ()
+        tell_of_age(costs.as_of, prices)
     lengths: Known = "believed" if recorded.untold else "told"
     with prints_aside():
         result = simulate(

@@ -8,6 +8,7 @@ from gavelx.cli.budgeting import budgets_of, check_budgets, print_effect, within
 from gavelx.cli.failures import Failed, print_traceback
 from gavelx.cli.output import Outputs, prints_aside, stderr, stdout, write_json
 from gavelx.cli.parallel import Ended, Outcome, raise_failure, run_policies
+from gavelx.cli.prices import DEFAULT_PRICES, tell_of_age
 from gavelx.cli.progress import progress_bars
 from gavelx.cli.run_options import RunOptions
 from gavelx.cli.scenario import Scenario, load_scenario
@@ -123,6 +124,7 @@ def _run(
                 say(_in_a_line(outcome))
 
         results = run_policies(policies, scenario, watch, workers, tell)
+    tell_of_age(scenario.prices.as_of, typed.prices or DEFAULT_PRICES)
     for result in results:
         _warn(result)
     return results, scenario

@@ -14,11 +14,12 @@ from gavelx.cli.cluster_options import ServeOptions
 from gavelx.cli.conditions import rules_of, within
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import stderr
-from gavelx.cli.prices import DEFAULT_PRICES
+from gavelx.cli.prices import DEFAULT_PRICES, tell_of_age
 from gavelx.cli.run_options import RunOptions
 from gavelx.cli.secrets import check_not_typed, warn_if_open
 from gavelx.cli.solving import solver_settings
 from gavelx.errors import OptionError
+from gavelx.files.data_sheets import device_of
 from gavelx.files.price_tables import load_all_prices
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.mechanism import DEFAULT, Rules
@@ -150,7 +151,9 @@ def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configur
             sleep_s=0.0,
         )
         if found is None or typed.prices is not None:
-            prices = load_all_prices(DEFAULT_PRICES if typed.prices is None else typed.prices)
+            spec = DEFAULT_PRICES if typed.prices is None else typed.prices
+            prices = load_all_prices(spec)
+            tell_of_age({device_of(name): as_of for name, as_of in prices.as_of.items()}, spec)
         else:
             prices = found.prices
         refine = typed.refine if typed.refine is not None else found is None or found.refine

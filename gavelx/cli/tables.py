@@ -235,10 +235,16 @@ def _needed(column: Column, summaries: Sequence[dict[str, Any]]) -> bool:
 def _legend(summaries: Sequence[dict[str, Any]]) -> str:
     text = LEGEND + LEGEND_MU * any(summary["mu_mean"] is not None for summary in summaries) + LEGEND_BILL
     if samples := max((summary.get("speed_samples", 0) for summary in summaries), default=0):
-        level = summaries[0].get("interval_level", 0.9)
-        text += f" a - b: {level:.0%} interval of {samples} repetitions with speeds drawn from their ranges. "
-        text += "A figure is that of the likeliest speeds, and may lie outside."
+        text += f" {interval_legend(samples, summaries[0].get('interval_level', 0.9))}"
     return text
+
+
+def interval_legend(samples: int, level: float) -> str:
+    """What stands below a figure where speeds are estimated."""
+    return (
+        f"a - b: {level:.0%} interval of {samples} repetitions: more runs, with speeds drawn from the ranges of "
+        "the estimated ones (--speed-samples). A figure is that of the likeliest speeds, and may lie outside."
+    )
 
 
 def policy_cell(name: str) -> str:

@@ -30,8 +30,8 @@ class Explanation:
     """Reasons, prices and properties of an allocation. Each is computed at its first use.
 
     * ``one_more_device``: relative change of the objective by accelerator type; see :func:`one_more_device`;
-    * ``usd_per_percent``: dollars an hour for each per cent of the objective, at the price of a device; only for
-      types with a known price, of which one more device changes the objective;
+    * ``usd_per_percent``: dollars an hour for each per cent of that, at the price of a device; only for types with
+      a known price, of which one more device changes the objective;
     * ``gain_J``: against an equal share; ``envy_J``, ``envied_J``: the worst envy of each job, and the job that it
       envies (an index);
     * ``pareto_slack``: the gains, in top speeds of a job, that slow no other job down.

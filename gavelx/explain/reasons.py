@@ -27,15 +27,15 @@ WANTS_NO_MORE = "the policy wants no more"
 def one_more_device(allocation: Allocation) -> dict[str, float]:
     """Relative change of the objective with one more device of each type (0.031: rises by 3.1 %).
 
+    Of a sum of logarithms, it is that of the geometric mean (:meth:`~gavelx.allocation.Certificate.relative`).
+
     The dual prices of the program over the objective, which is concave in the devices: a whole device changes it
     by at most that, a small part of a device in proportion. Negative if the objective is minimized. The program is
     the one that was solved: a reference of the policy (such as a slice of every type) stays fixed. Empty if the
-    solver's path gives no prices (ratios, queues) or the objective is 0.
+    solver's path gives no prices (ratios, queues), the objective is 0, or it has logarithms and other parts.
     """
-    objective = allocation.certificate.objective
-    if not objective:
-        return {}
-    return {name: gain / abs(objective) for name, gain in allocation.marginal_A.items()}
+    parts = {name: allocation.certificate.relative(gain) for name, gain in allocation.marginal_A.items()}
+    return {name: part for name, part in parts.items() if part is not None}
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,8 @@ class Spending(NamedTuple):
     """One owner in dollars per hour: budget (None: no budget), spending, and spending without any budgets.
 
     ``speed`` is the mean over the owner's jobs of their throughput over that without budgets. ``per_dollar`` is
-    the relative change of the objective with one more dollar per hour in the owner's budget; None if the policy
-    has no objective.
+    the relative change of the objective (of a sum of logarithms: of the geometric mean) with one more dollar per
+    hour in the owner's budget; None if the policy has no objective, or a part of it means nothing.
     """
 
     owner: str
@@ -82,4 +82,5 @@ def usd_J(allocation: Allocation) -> Floats:
 
 def _per_dollar(within: Allocation, more_usd: float, wider: Allocation) -> float | None:
     before, after = within.certificate.objective, wider.certificate.objective
-    return None if not before or after is None else (after - before) / abs(before) / more_usd
+    part = None if before is None or after is None else within.certificate.relative(after - before)
+    return None if part is None else part / more_usd

@@ -97,7 +97,8 @@ def load_prices(
     """On-demand prices of these accelerator types, found as in :func:`load_quotes`."""
     found = load_quotes(spec, accelerators, Terms(as_of), strict=strict)
     known = {name: float(quote.usd) for name, quote in found.items()}
-    return Prices(known, name=f"{spec}@{as_of}" if as_of else str(spec))
+    dates = {name: quote.row.as_of for name, quote in found.items() if quote.row}
+    return Prices(known, f"{spec}@{as_of}" if as_of else str(spec), dates)
 
 
 def load_all_prices(spec: str | Path) -> Prices:
@@ -140,7 +141,7 @@ def load_quotes(
             found[name] = quote
     missing = [name for name in map(str.lower, accelerators) if name not in found]
     if strict and missing:
-        problem = _nothing_of(missing, spec, rows, {**offered, **named}, terms) + _sellers(missing, terms)
+        problem = _nothing_of(missing, spec, rows, {**offered, **named}, terms) + sellers(missing, terms)
         raise OptionError(problem, where="--prices", hint=with_prices_of(missing, spec))
     return found
 
@@ -167,7 +168,7 @@ def _nothing_of(
     return problem
 
 
-def _sellers(missing: Sequence[str], terms: Terms) -> str:
+def sellers(missing: Sequence[str], terms: Terms) -> str:
     """Which clouds of the shipped table have a price of these types, on the same terms."""
     rows = [row for row in price_rows() if _counts(row, terms)]
     of_type = {name: sorted({row.cloud for row in of_types(rows, [name])}) for name in missing}

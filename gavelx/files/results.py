@@ -1,7 +1,7 @@
 """Results written with ``--json``, read back for bills: device-seconds of each job and type."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -37,7 +37,9 @@ class Usage:
     """The device time of one run by type: of each job, and idle (available and billed to no job).
 
     ``prices`` is the name of the prices of the run, ``periods`` holds the prices themselves; an old result,
-    written before results kept their prices, has none.
+    written before results kept their prices, has none. ``estimated`` has the accelerator types on which speeds
+    were estimated, with the factor within which they typically are; ``repetitions`` is the usage of each
+    repetition with speeds drawn from their ranges, all jobs together.
     """
 
     policy: str
@@ -45,6 +47,8 @@ class Usage:
     idle_device_s: Mapping[str, float]
     prices: str = ""
     periods: tuple[Period, ...] = ()
+    estimated: Mapping[str, float] = field(default_factory=dict)
+    repetitions: tuple["Usage", ...] = ()
 
     @property
     def accelerators(self) -> tuple[str, ...]:
@@ -65,37 +69,60 @@ def read_usages(path: str | Path) -> tuple[Usage, ...]:
     runs = node["runs"].elements() if "runs" in node else [node]
     if not runs:
         raise node.mistake("there is no run in it", expected="one at least")
-    return tuple(_usage(run) for run in runs)
+    estimated = _estimated(node["speeds"]) if "speeds" in node else {}
+    return tuple(replace(_usage(run), estimated=estimated) for run in runs)
+
+
+def _estimated(node: Node) -> dict[str, float]:
+    """The typical range of the estimated speeds on each type that has some."""
+    rows = [row for row in node.elements() if row["estimated"].whole(low=0)]
+    return {row["accelerator"].text(): row["times_wider"].number(low=1) for row in rows}
 
 
 def _usage(node: Node) -> Usage:
     if "per_job" in node and "idle_device_s" not in node:
         hint = "run gavelx simulate or compare again, with --json"
         raise node.mistake("this result was written before there were bills: no idle_device_s", hint=hint)
+    idle = _idle(node, node["policy"].text())
+    uses: dict[int, Use] = {}
+    for job in node["per_job"].elements():
+        owner = job["owner"].text("") if "owner" in job else ""
+        use = _use(job, idle, job["job_id"].whole(low=0), owner)
+        if use.job_id in uses:
+            raise job["job_id"].mistake(f"job {use.job_id} is there twice", expected="each job once")
+        uses[use.job_id] = use
+    repetitions = node["repetitions"].elements() if "repetitions" in node else ()
+    return replace(
+        idle, uses=tuple(uses.values()), repetitions=tuple(_repetition(each, idle.policy) for each in repetitions)
+    )
+
+
+def _repetition(node: Node, policy: str) -> Usage:
+    """All jobs of a repetition as one."""
+    idle = _idle(node, policy)
+    return replace(idle, uses=(_use(node, idle),))
+
+
+def _idle(node: Node, policy: str) -> Usage:
+    """The prices of a run, and its idle devices: a usage without jobs."""
     idle_device_s = _seconds(node["idle_device_s"])
     prices, periods = "", tuple[Period, ...]()
     if "prices" in node:
         prices = node["prices"]["name"].text("")
         periods = tuple(_period(period, idle_device_s) for period in node["prices"]["periods"].elements())
         _check_sum(node["prices"]["periods"], [period.idle_device_s for period in periods], idle_device_s)
-    uses: dict[int, Use] = {}
-    for job in node["per_job"].elements():
-        use = _use(job, idle_device_s, len(periods))
-        if use.job_id in uses:
-            raise job["job_id"].mistake(f"job {use.job_id} is there twice", expected="each job once")
-        uses[use.job_id] = use
-    return Usage(node["policy"].text(), tuple(uses.values()), idle_device_s, prices, periods)
+    return Usage(policy, (), idle_device_s, prices, periods)
 
 
-def _use(node: Node, types: Mapping[str, float], periods: int) -> Use:
-    owner = node["owner"].text("") if "owner" in node else ""
+def _use(node: Node, idle: Usage, job_id: int = 0, owner: str = "") -> Use:
+    types, periods = idle.idle_device_s, len(idle.periods)
     device_s = _of_types(node["device_s"], types)
     of_period = {0: device_s}
     if periods > 1:
         parts = node["device_s_of_period"]
         of_period = {_index(part, key, periods): _of_types(part, types) for key, part in parts.items()}
         _check_sum(parts, of_period.values(), device_s)
-    return Use(node["job_id"].whole(low=0), owner, device_s, of_period)
+    return Use(job_id, owner, device_s, of_period)
 
 
 def _index(node: Node, key: str, periods: int) -> int:

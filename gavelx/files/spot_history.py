@@ -101,7 +101,8 @@ def load_spot_history(
     where_from = [f"{name} in {where}" for name, where in bought.items()]
     where_from += [f"{name} on demand by {prices.name}" for name in on_demand if name in prices.usd_per_hour]
     name = f"{spec} from {begin:{WHEN}} on: {', '.join(where_from)}"
-    now = Prices({**prices.usd_per_hour, **first_usd}, name=name)
+    dates = {name: prices.as_of[name] for name in on_demand if name in prices.as_of}
+    now = Prices({**prices.usd_per_hour, **first_usd}, name, dates)
     return SpotPrices(now, tuple(_changes(used, begin, now)), on_demand)
 
 

@@ -27,11 +27,14 @@ class Draw:
 
 @dataclass(frozen=True)
 class Footprint:
-    """Energy by accelerator type, PUE included, and carbon; None if a figure is unknown for a type."""
+    """Energy by accelerator type, PUE included, and carbon; None if a figure is unknown for a type.
+
+    If the PUE is unknown (None), the energy is that of the devices alone.
+    """
 
     kwh_by_accelerator: Mapping[str, float | None]
     kg_co2_by_accelerator: Mapping[str, float | None]
-    pue: float
+    pue: float | None
 
     @property
     def kwh(self) -> float | None:
@@ -43,10 +46,10 @@ class Footprint:
 
 
 def footprint_of(
-    usage: Usage, tdp_w: Mapping[str, float], g_co2_per_kwh: Mapping[str, float], pue: float, draw: Draw
+    usage: Usage, tdp_w: Mapping[str, float], g_co2_per_kwh: Mapping[str, float], pue: float | None, draw: Draw
 ) -> Footprint:
     """The estimate for a run; both maps are by accelerator type and may lack some."""
-    assert pue >= 1.0, pue
+    assert pue is None or pue >= 1.0, pue
     busy_s = dict.fromkeys(usage.accelerators, 0.0)
     for use in usage.uses:
         for name, seconds in use.device_s.items():
@@ -57,7 +60,7 @@ def footprint_of(
         drawn_s = busy_s[name] * draw.busy + idle_s * draw.idle
         watts = tdp_w.get(name) if drawn_s else 0.0
         grams = g_co2_per_kwh.get(name) if drawn_s else 0.0
-        kwh[name] = used = None if watts is None else watts * drawn_s / J_PER_KWH * pue
+        kwh[name] = used = None if watts is None else watts * drawn_s / J_PER_KWH * (pue or 1.0)
         kg_co2[name] = None if used is None or grams is None else used * grams / 1000
     return Footprint(kwh, kg_co2, pue)
 

@@ -55,6 +55,16 @@ class Try(NamedTuple):
     late_s: Mapping[int, float]
 
 
+class Repetition(NamedTuple):
+    """A mix with other speeds: the number of late jobs, and the price of the cheapest cluster on paper.
+
+    The price is that of a buyer who knows these speeds; None if no cluster was found.
+    """
+
+    late: int
+    paper_usd_per_hour: float | None
+
+
 class Worth(NamedTuple):
     """The value and the price of one more device of a type, in dollars per hour.
 
@@ -189,6 +199,19 @@ def cheapest_mix(
             break
     worth = _worth(task, purchase, bound, lambda name: _saved(task, name, paper.cost, seconds))
     return Mix(task, bound.usd_per_hour, paper.bound, paper.cost, tuple(tries), worth, str(policy))
+
+
+def repeated(
+    found: Mix, throughputs: Throughputs, policy: Allocator, rules: Rules = RULES, seconds: float = 60.0
+) -> Repetition:
+    """Simulate the mix that was found with other speeds, and find the cheapest cluster on paper with them."""
+    task = replace(found.task, throughputs=throughputs)
+    late = len(_late_s(task.simulated(found.answer.instances_O, policy, rules)))
+    try:
+        with limited(seconds):
+            return Repetition(late, task.purchase().cheapest(0.0).cost)
+    except UnsolvedError:
+        return Repetition(late, None)
 
 
 def _solved(task: Task, seconds: float, solve: Callable[[], Answer]) -> Answer:

@@ -17,6 +17,7 @@ from gavelx.files.price_tables import (
     of_types,
     parts_of,
     rows_in_use,
+    sellers,
     table_rows,
 )
 from gavelx.files.texts import shown
@@ -26,7 +27,10 @@ FORM = "--prices aws,gcp, or --prices my_prices.csv, or --prices v100=2.48,k80=0
 
 
 class Offer(NamedTuple):
-    """An instance for sale: a number of devices of one accelerator type, and its dollars per hour."""
+    """An instance for sale: a number of devices of one accelerator type, and its dollars per hour.
+
+    ``as_of`` is the date of its price in a table, None for a price of the user's.
+    """
 
     accelerator: str
     devices: int
@@ -34,7 +38,7 @@ class Offer(NamedTuple):
     cloud: str = ""
     region: str = ""
     instance_type: str = ""
-    as_of: str = ""
+    as_of: str | None = None
     source: str = ""
 
     def __str__(self) -> str:
@@ -58,6 +62,7 @@ def load_offers(spec: str, accelerators: Sequence[str], *, as_of: str | None = N
         until = f" up to {as_of}" if as_of else ""
         has = ", ".join(sold_types(spec)) or "nothing"
         problem = f"{shown(spec, 80)} sells none of {', '.join(accelerators)}{until}; it has {has}"
+        problem += sellers(accelerators, Terms(as_of))
         raise OptionError(problem, where="--prices", hint=FORM)
     offers = list({str(offer): offer for offer in sorted(offers, key=lambda offer: -offer.usd_per_hour)}.values())
     return tuple(sorted(offers, key=lambda offer: (accelerators.index(offer.accelerator), offer.devices, offer)))

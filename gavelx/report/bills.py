@@ -10,18 +10,22 @@ from markupsafe import Markup
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gavelx.report.plots import GRID, Canvas, Plot, policy_style, svg_of
-from gavelx.report.words import number, printable, short
+from gavelx.report.words import digits, printable, short
 
 Row = dict[str, Any]
-"""A bill: ``policy, prices, as_of, busy_usd, idle_usd, total_usd, kwh, kg_co2``."""
+"""A bill: ``policy, prices, as_of, busy_usd, idle_usd, total_usd, kwh, kg_co2``, and ``intervals`` in words."""
 
 
 def bill_report(
-    rows: Sequence[Row], about: Sequence[tuple[str, str]], parts: Sequence[tuple[str, Mapping[str, Decimal]]] = ()
+    rows: Sequence[Row],
+    about: Sequence[tuple[str, str]],
+    parts: Sequence[tuple[str, Mapping[str, Decimal]]] = (),
+    remarks: Sequence[str] = (),
 ) -> str:
     """The whole page. ``rows``, at least one: all runs under the first table, then under the next, and so on.
 
-    ``parts`` are those of a single bill: what divides it, such as ``owner``, and the amount of each.
+    ``parts`` are those of a single bill: what divides it, such as ``owner``, and the amount of each. ``remarks``
+    are sentences about the figures.
     """
     source = files("gavelx.report").joinpath("bills.html.j2").read_text(encoding="utf-8")
     environment = jinja2.Environment(
@@ -29,12 +33,13 @@ def bill_report(
     )
     environment.filters["printable"] = lambda text: printable(str(text))
     environment.filters["cents"] = "{:,.2f}".format
-    environment.filters["thousands"] = lambda value: number(None if value is None else value / 1000)
+    environment.filters["digits"] = digits
     tables = list(dict.fromkeys(row["prices"] for row in rows))
     runs = len(rows) // len(tables)
     return environment.from_string(source).render(
         about=about,
         parts=parts,
+        remarks=remarks,
         tables=tables,
         matrix=[rows[position::runs] for position in range(runs)],
         plot=Markup(svg_of(Plot("bills", draw_bills, _height_in), rows)),  # plots escape names

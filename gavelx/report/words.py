@@ -27,6 +27,17 @@ def number(value: float | None) -> str:
     return f"{value:,.{digits}f}"
 
 
+def digits(value: float | None) -> str:
+    """An amount of 0 or more with three digits that say something, and all digits before the point.
+
+    >>> [digits(v) for v in (39_812.0, 39.812, 0.0398, 0.0, None)]
+    ['39,812', '39.8', '0.0398', '0', '-']
+    """
+    if not value:
+        return NOTHING if value is None else "0"
+    return f"{value:,.{max(0, 2 - math.floor(math.log10(value)))}f}"
+
+
 def dollars(value: float | None) -> str:
     """US dollars, with cents for small amounts; ``unknown`` for None or NaN.
 

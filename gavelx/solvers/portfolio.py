@@ -71,6 +71,7 @@ def solve(statement: Statement | RatioStatement, *, budget_s: float | None = Non
         classes=answer.classes,
         marginal_A=None if answer.marginal_A is None else sign * answer.marginal_A,
         excess=check.excess,
+        log_weight=_log_weight(statement),
     )
     return allocation.with_memory(answer.memory) if answer.memory else allocation
 
@@ -196,6 +197,14 @@ def _by_highs(statement: Statement | RatioStatement) -> Answer:
 
 def _by_cvxpy(solver: SolverName, gap: float = GAP) -> Path:
     return Path(solver, lambda statement: solve_reference(statement, solver), gap=gap)
+
+
+def _log_weight(statement: Statement | RatioStatement) -> float | None:
+    """As in a certificate."""
+    if isinstance(statement, RatioStatement) or not statement.logs:
+        return None
+    others = bool(statement.worst or statement.linear.matrix_RC.data.any()) or not _has_only_logs(statement)
+    return 0.0 if others else statement.sign * float(sum(part.weight_R.sum() for part in statement.logs))
 
 
 def _sign(statement: Statement | RatioStatement) -> float:

@@ -257,6 +257,8 @@ def test_a_plot_is_made_in_silence_where_home_cannot_be_written(tmp_path: Path) 
         "--policy",
         "fifo",
         *map(str, SMALL),
+        "--prices",
+        "v100=2,k80=1",
         "--png",
         "plot.png",
     ]

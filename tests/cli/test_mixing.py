@@ -24,7 +24,7 @@ def trace(tmp_path: Path) -> str:
 def test_a_mix_as_json(shell: Shell, trace: str) -> None:
     ran = shell("mix", "--trace", trace, "--prices", "aws,gcp", "--deadline", "6", "--json")
     assert ran.code == 0, ran.err
-    assert ran.err.startswith("simulating cluster 1\nprices more than a year old: gcp/n1+1xk80")
+    assert ran.err.startswith("simulating cluster 1\naws,gcp: prices more than a year old: gcp/n1+1xk80")
     found = ran.json
     assert found["confirmed"]
     assert found["late_s"] == {}
@@ -63,6 +63,12 @@ def test_types_that_the_table_lacks_are_estimated_unless_they_are_not_to_be(shel
     ran = shell(*words, "--json")
     assert ran.code == 0, ran.err
     assert {row["accelerator"]: row["estimated"] > 0 for row in ran.json["speeds"]} == {"a100": True, "k80": False}
+    assert ran.json["speed_samples"] == len(ran.json["repetitions"]) == 19
+    low, high = ran.json["intervals"]["paper_usd_per_hour"]
+    assert low <= high
+    told = " ".join(shell(*words, "--speed-samples", "3").out.split())
+    assert "with speeds drawn from the ranges of estimates, in " in told and " of 3 repetitions" in told
+    assert "repetitions" not in shell(*words, "--speed-samples", "0", "--json").json
     strict = shell(*words, "--strict-speeds")
     assert strict.code == 2
     assert "a100" in strict.err

@@ -25,7 +25,7 @@ def untimed(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_simulate_prints_json_and_nothing_else(shell: Shell) -> None:
-    ran = shell("simulate", "--policy", "fifo", *SMALL, "--json", "-")
+    ran = shell("simulate", "--policy", "fifo", *SMALL, "--prices", "v100=2,p100=1,k80=1", "--json", "-")
     assert ran.code == 0
     assert set(ran.json) >= SUMMARY
     assert len(ran.json["per_job"]) == ran.json["jobs_completed"] == 4

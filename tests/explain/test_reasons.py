@@ -1,5 +1,7 @@
 """The words for each case, on allocations made by hand; that no case is without words, on generated ones."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,8 @@ from gavelx.cluster import Cluster
 from gavelx.configurations import Configurations, joined
 from gavelx.execution import Execution
 from gavelx.explain.reasons import WANTS_NO_MORE, Reasons, one_more_device, why_nowhere
-from gavelx.policies import Cost, Maximize, Minimize, SumThroughput, Throughput, load_policy
+from gavelx.policies import Cost, Maximize, Minimize, Sum, SumThroughput, Throughput, load_policy
+from gavelx.policies.terms import Log
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import certified
 from tests.explain.allocations import UNKNOWN, given_shares, instant
@@ -108,6 +111,25 @@ def test_what_one_more_device_is_worth() -> None:
     assert 1 / 7 * (1 - 1e-9) <= worth["k80"] <= 3 / 7 * (1 + 1e-9)
     more = Maximize(SumThroughput()).allocate(THREE.replace(cluster=Cluster.of({"v100": 2, "k80": 1})))
     assert more.certificate.objective == pytest.approx(7 * (1 + worth["v100"]))
+
+
+def test_a_sum_of_logarithms_is_told_as_its_geometric_mean() -> None:
+    # A part of such a sum would depend on the unit of speeds, and be infinite where the sum happens to be 0.
+    fair, weights = Maximize(Sum(Log(Throughput()))), np.array([1.0, 2.0, 3.0])
+    heavy = THREE.replace(jobs=tuple(replace(job, weight=w) for job, w in zip(THREE.jobs, weights, strict=True)))
+    worth = one_more_device(fair.allocate(heavy))
+    in_minutes = heavy.replace(known=replace(heavy.known, throughput_M=heavy.known.throughput_M * 60))
+    assert one_more_device(fair.allocate(in_minutes)) == pytest.approx(worth, rel=1e-4)
+    less = Minimize(-1.0 * Sum(Log(Throughput())))
+    assert one_more_device(less.allocate(heavy)) == pytest.approx(worth, rel=1e-4)
+    more = fair.allocate(heavy.replace(cluster=Cluster.of({"v100": 2, "k80": 1}))).throughput_J
+    means = [
+        np.exp(np.average(np.log(speed_J), weights=weights))
+        for speed_J in (fair.allocate(heavy).throughput_J, more)
+    ]
+    assert 1 < means[1] / means[0] <= 1 + worth["v100"] < 2
+    priced = heavy.replace(usd_per_hour_A=np.array([3.0, 0.5]))
+    assert one_more_device(Maximize(Sum(Log(Throughput())) - 0.1 * Cost()).allocate(priced)) == {}
 
 
 def test_one_more_device_makes_a_cost_smaller() -> None:

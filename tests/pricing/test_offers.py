@@ -73,7 +73,7 @@ def test_clouds_of_the_shipped_table() -> None:
     ("spec", "kind", "said"),
     [
         ("v100=0", OptionError, "costs nothing"),
-        ("h100=2", OptionError, "sells none of v100"),
+        ("h100=2", OptionError, "sells none of v100; it has h100; clouds with a price: v100 (aws, "),
         ("v100=-1", OptionError, "cannot read"),
         ("v100=nan", OptionError, "cannot read"),
         ("", OptionError, "has an empty part"),

@@ -11,7 +11,9 @@ ABOUT = [("Results", "runs.json"), ("Prices", "aws,gcp")]
 
 def row(policy: str, prices: str, busy_usd: float, idle_usd: float = 1.0, kg_co2: float | None = 2.0) -> dict:
     total = {"busy_usd": busy_usd, "idle_usd": idle_usd, "total_usd": busy_usd + idle_usd}
-    return {"policy": policy, "prices": prices, "as_of": None, "kwh": 1234.0, "kg_co2": kg_co2} | total
+    energy = {"kwh": 1234.0, "kg_co2": kg_co2}
+    intervals = {**dict.fromkeys([*total, *energy], ""), "kwh": "0.0123 - 2,000"}
+    return {"policy": policy, "prices": prices, "as_of": None, "intervals": intervals} | energy | total
 
 
 ROWS = [row(policy, prices, 10.0 * n) for n, (prices, policy) in enumerate(product("AB", ("fifo", "las")), 1)]
@@ -19,13 +21,18 @@ ROWS = [row(policy, prices, 10.0 * n) for n, (prices, policy) in enumerate(produ
 
 def test_a_row_for_each_run_and_a_column_for_each_table() -> None:
     page = bill_report(ROWS, ABOUT)
-    cells = re.findall(r"<td[^>]*>([^<]*)</td>", page)
+    cells = re.findall(r"<td[^>]*>([^<]*)<", page)
     assert cells == [
-        *("fifo", "11.00", "1.00", "1.23", "0.00", "31.00", "1.00", "1.23", "0.00"),
-        *("las", "21.00", "1.00", "1.23", "0.00", "41.00", "1.00", "1.23", "0.00"),
+        *("fifo", "11.00", "1.00", "1,234", "2.00", "31.00", "1.00", "1,234", "2.00"),
+        *("las", "21.00", "1.00", "1,234", "2.00", "41.00", "1.00", "1,234", "2.00"),
     ]
+    assert page.count("<small>0.0123 - 2,000</small>") == 4
     assert re.findall(r'class="best">([\d.]+)<', page) == ["11.00", "31.00"]
     assert page.count("<svg") == 1 and page == bill_report(ROWS, ABOUT)
+
+
+def test_remarks_are_below_the_table() -> None:
+    assert "PUE: unknown &lt;b&gt;" in bill_report(ROWS, ABOUT, remarks=["PUE: unknown <b>"])
 
 
 def test_in_a_narrow_window_names_of_policies_keep_room() -> None:

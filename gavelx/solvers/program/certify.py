@@ -31,6 +31,7 @@ def certified(
     classes: int | None = None,
     marginal_A: Floats | None = None,
     excess: float | None = None,
+    log_weight: float | None = None,
     execution: Execution = DEFAULT,
 ) -> Allocation:
     """The allocation with these shares and a certificate recomputed from them.
@@ -52,6 +53,7 @@ def certified(
         path=path,
         classes=len(snapshot.jobs) if classes is None else classes,
         seconds=seconds,
+        log_weight=log_weight,
     )
     return Allocation(snapshot, share_C, certificate, marginal, execution)
 
