@@ -1,7 +1,7 @@
 """What both commits do. It runs in the environment of each, so it uses only what both have.
 
-python cases.py CASE         prints the processor-seconds of the case, those of them in which a policy answered, and a
-                             digest of the answer, as JSON
+python cases.py CASE         prints the processor-seconds of the case, those of them in which a policy answered,
+                             and a digest of the answer, as JSON
 """
 
 import contextlib
