@@ -26,9 +26,9 @@ MEMORY_ROUNDING = 0.08
 
 
 class Specification(NamedTuple):
-    """A data sheet: memory (GB), its bandwidth (GB/s), and dense TFLOP/s in fp32 and on tensor cores.
+    """A data sheet: memory (GB), its bandwidth (GB/s), dense TFLOP/s in fp32 and on tensor cores, and the link.
 
-    NaN for an unknown figure.
+    ``link_gb_s`` is what a device sends to the others of its server, in one direction. NaN for an unknown figure.
     """
 
     memory_gb: float = math.nan
@@ -36,6 +36,7 @@ class Specification(NamedTuple):
     fp32_tflops: float = math.nan
     tensor_tflops: float = math.nan
     tdp_w: float = math.nan
+    link_gb_s: float = math.nan
 
 
 UNSPECIFIED = Specification()
@@ -55,8 +56,8 @@ class Slice(NamedTuple):
         """The data sheet of this part of a device.
 
         A device has 7 slices of compute and 8 of memory with their bandwidth; one of 24 GB has 4 of compute.
-        Power is taken to be in proportion to compute, which no source says. Source: NVIDIA's Multi-Instance GPU
-        User Guide, "Supported MIG Profiles".
+        No slice has a link to others. Power is taken to be in proportion to compute, which no source says. Source:
+        NVIDIA's Multi-Instance GPU User Guide, "Supported MIG Profiles".
         """
         compute = min(1.0, self.compute / (4 if whole.memory_gb <= 24 else 7))
         return Specification(
