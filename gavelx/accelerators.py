@@ -4,31 +4,55 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, product
 from typing import NamedTuple
 
-_MAKERS = {"nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "radeon", "google", "aws", "gpu", "cloud"}
-_FORMS = re.compile(r"(sxm|pcie|nvl|hbm)")
+_SAY_NOTHING = {
+    "nvidia",
+    "tesla",
+    "geforce",
+    "quadro",
+    "amd",
+    "instinct",
+    "radeon",
+    "google",
+    "aws",
+    "gpu",
+    "cloud",
+}
+_SAY_NOTHING |= {"intel", "habana", "server", "accelerator", "accelerators", "inference"}
+"""Makers, their series, and other words without which a name says the same."""
 _LITE_TPU = re.compile(r"(tpu[-_ ]?)?v(\d)[-_ ]?lite(pod)?")
-_MEMORY = re.compile(r"(\d+)g(?:i?b)?")
+_REWRITTEN = (
+    (_LITE_TPU, r"tpu v\2e "),
+    (re.compile(r"\btpu[-_ ]?(?:v?7x?)\b"), "tpu v7 "),
+    (re.compile(r"^v(\d[ep]?)-\d+$"), r"tpu v\1"),
+    (re.compile(r"gh200[-_ ](?:120|240|480)gb?\b"), "gh200 96gb"),  # the memory of its processor
+    (re.compile(r"(sxm|pcie|nvl|hbm|(?<=[\df])ada|laptop|mobile|maxq|sff|workstation)"), r" \1"),
+    (re.compile(r"\b(tesla|quadro|geforce)(?=[a-z]*\d)"), r"\1 "),
+    (re.compile(r"rtxa(?=\d)"), "rtx a"),
+)
+"""Other ways to write the same, as they are rewritten before a name is cut into words: ``v5litepod-4``, ``v6e-8``
+(Google), ``gh200-480gb`` (drivers), ``a100sxm4``, ``rtx6000ada``, ``teslav100``, ``rtxa6000`` (Slurm)."""
+_GEFORCE = re.compile(r"(?:(10[5-8]0)|[2-5]0[5-9]0)(?:ti|super|tisuper|d)?")
+"""A number that only GeForce cards have: ``2080ti``, and ``rtx2080ti`` is the same."""
+_MEMORY = re.compile(r"(\d{1,3})g(?:i?b)?")
 _SLICE = re.compile(r"(\d)g\.(\d+)gb")
 """A MIG profile: compute slices and memory, 1g.5gb."""
-_VARIANTS = ("ti", "super", "laptop", "mobile", "maxq", "d")
+_VARIANTS = ("ti", "super", "laptop", "mobile", "maxq", "sff", "d")
 """Words of other cards of the same number."""
 _SHARE = re.compile(r"\d+[abcq]")
 """A part of a device of which no data sheet follows: a virtual GPU, A10-4Q, or a slice of a slice, 1c.2g.10gb."""
-_GRACE = re.compile(r"gh200[-_ ]480gb?\b")
-"""What drivers call a GH200 of 96 GB: 480 GB is the memory of its processor."""
-_MEANS = {"hbm3": "sxm", "hbm3e": "sxm"}
-"""What drivers say of the form: an H100 with HBM3 is an SXM card, the PCIe card has HBM2e."""
+_MEANS = {"hbm3": "sxm", "hbm3e": "sxm", "ws": "workstation"}
+"""Other words for a form: drivers say HBM3 of an H100 with SXM (the PCIe card has HBM2e)."""
 MEMORY_ROUNDING = 0.08
 """Part by which a memory in a name may differ from a data sheet's: 141 or 144 GB."""
 
 
 class Specification(NamedTuple):
-    """A data sheet: memory (GB), its bandwidth (GB/s), and dense TFLOP/s in fp32 and on tensor cores.
+    """A data sheet: memory (GB), its bandwidth (GB/s), dense TFLOP/s in fp32 and on tensor cores, and the link.
 
-    NaN for an unknown figure.
+    ``link_gb_s`` is what a device sends to the others of its server, in one direction. NaN for an unknown figure.
     """
 
     memory_gb: float = math.nan
@@ -36,6 +60,7 @@ class Specification(NamedTuple):
     fp32_tflops: float = math.nan
     tensor_tflops: float = math.nan
     tdp_w: float = math.nan
+    link_gb_s: float = math.nan
 
 
 UNSPECIFIED = Specification()
@@ -55,8 +80,8 @@ class Slice(NamedTuple):
         """The data sheet of this part of a device.
 
         A device has 7 slices of compute and 8 of memory with their bandwidth; one of 24 GB has 4 of compute.
-        Power is taken to be in proportion to compute, which no source says. Source: NVIDIA's Multi-Instance GPU
-        User Guide, "Supported MIG Profiles".
+        No slice has a link to others. Power is taken to be in proportion to compute, which no source says. Source:
+        NVIDIA's Multi-Instance GPU User Guide, "Supported MIG Profiles".
         """
         compute = min(1.0, self.compute / (4 if whole.memory_gb <= 24 else 7))
         return Specification(
@@ -110,10 +135,10 @@ class DataSheets:
         return self._whole(_SLICE.sub(" ", plain).strip(" -_"), part), part
 
     def _whole(self, plain: str, part: Slice | None) -> str:
-        named = self.aliases.get(plain, plain)
+        words = set(_words(plain))
+        named = next((self.aliases[name] for name in (plain, _joined(plain)) if name in self.aliases), plain)
         if named in self.by_name:
             return named
-        words = set(_words(plain))
         scores = {device: self._score(device, words) for device in self.by_name}
         best = max(scores.values(), default=0)
         if best == 0:
@@ -121,15 +146,17 @@ class DataSheets:
         left = [device for device, score in scores.items() if score == best]
         if part is not None:
             left = [device for device in left if part.is_usual(self.by_name[device])] or left
-        usual = self.aliases.get(left[0].partition("-")[0])
-        return usual if usual in left else min(left, key=lambda device: not device.endswith("sxm"))
+        short = accumulate(left[0].split("-"), "{}-{}".format)
+        usual = next((self.aliases[name] for name in short if self.aliases.get(name) in left), None)
+        return usual or min(left, key=lambda device: not device.endswith("sxm"))
 
     def _score(self, device: str, words: set[str]) -> int:
         """How well a device fits the words of a name; 0: it cannot be this one."""
         chip, *others = device.split("-")
         if chip not in words or (chip == "tpu" and not words & {*others}):
             return 0
-        if any(variant in words and not chip.endswith(variant) for variant in _VARIANTS):
+        variant_of = (chip.lstrip("abcdefghijklmnopqrstuvwxyz").lstrip("0123456789"), *others)
+        if any(variant in words and not any(variant in part for part in variant_of) for variant in _VARIANTS):
             return 0
         if any(_SHARE.fullmatch(word) for word in words):
             return 0
@@ -149,13 +176,26 @@ class DataSheets:
 NO_DATA_SHEETS = DataSheets({}, {})
 
 
+def _plain_words(plain: str) -> list[str]:
+    for pattern, instead in _REWRITTEN:
+        plain = pattern.sub(instead, plain)
+    return [word for word in re.split(r"[^a-z0-9]+", plain) if word and word not in _SAY_NOTHING]
+
+
+def _joined(plain: str) -> str:
+    """A name without words that say nothing, as aliases are written."""
+    return "-".join(_plain_words(plain))
+
+
 def _words(plain: str) -> Iterator[str]:
-    """The words of a name, and two or three words together: ``rtx 4090`` is ``rtx4090`` too."""
-    plain = _FORMS.sub(r" \1", _GRACE.sub("gh200 96gb", _LITE_TPU.sub(r"tpu v\2e ", plain)))
-    words = [word for word in re.split(r"[^a-z0-9]+", plain) if word and word not in _MAKERS]
+    """The words of a name, and two to four words together: ``rtx 4070 ti super`` is ``rtx4070tisuper`` too."""
+    words = _plain_words(plain)
     for word in words:
         yield _MEANS.get(word, word.rstrip("0123456789") if word.startswith("sxm") else word)
         if gb := _MEMORY.fullmatch(word):
             yield f"{gb[1]}gb"
-    yield from map("".join, pairwise(words))
-    yield from map("".join, zip(words, words[1:], words[2:], strict=False))
+    for count, start in product(range(1, 5), range(len(words))):
+        together = "".join(words[start : start + count])
+        yield together
+        if number := _GEFORCE.fullmatch(together):
+            yield ("gtx" if number[1] else "rtx") + together

@@ -5,7 +5,7 @@
     t_arithmetic = batch / devices x FLOP(sample) / peak       peak: dense TFLOP/s of the precision
     t_memory     = bytes of weights, gradients and states that a step moves / (devices x bandwidth)
     t_launch     = LAUNCH_S x layers
-    t_sync       = bytes between devices / (bandwidth of the link)
+    t_sync       = bytes between devices / (bandwidth of the link, the bus or the network)
 
 The measured speed is this one times an *efficiency*: a log-linear model with effects of the kind of job, the
 model's size, the precision and the device, fitted to all measured speeds whose names can be read. Bayesian linear
@@ -39,10 +39,13 @@ MOVED_BYTES = {"pretrain": 30.0, "full": 16.0, "lora": 4.0, "qlora": 1.2}
 RESERVED = 0.93
 """Part of a device's memory that a job can use; the rest belongs to the driver and to fragments."""
 VOCABULARY = 32_000
-LINK_GB_S = {"switched": 200.0, "bus": 16.0, "network": 10.0}
-"""Bandwidth of a device to others: NVLink, Infinity Fabric or a TPU's links; PCIe; between servers."""
-SWITCHED = ("sxm", "nvl", "gh200", "gb200", "gb300", "mi2", "mi3", "tpu", "trainium", "gaudi")
-"""Parts of the names of devices that have links of their own; the others are on PCIe."""
+LINK_USE = 0.8
+"""Part of its link that a device uses in a gang: of NVLink, PyTorch's model of NCCL (torch/_inductor) takes
+120 GB/s of 150 on Volta, 240 of 300 on Ampere, 370 of 450 on Hopper."""
+BUS_GB_S = 16.0
+"""Of a device without links of its own, and of a slice of one: the PCIe of a server, which its devices share."""
+NETWORK_GB_S = 10.0
+"""Between servers."""
 GFLOP_FORWARD = {"sd1.5": 678.0, "sd2": 680.0, "sdxl": 5980.0, "dit-xl2": 237.0, "flux": 110_000.0}
 """Of one image at the usual resolution, without the frozen encoders."""
 GFLOP_ENCODERS = {"sd1.5": 1100.0, "sd2": 1100.0, "sdxl": 4500.0, "dit-xl2": 270.0, "flux": 5000.0}
@@ -84,8 +87,8 @@ def step_seconds(job: NamedJob, way: Setting, specification: Specification) -> f
         memory_s = job.batch / n * DLRM_KB * 1e3 / (specification.bandwidth_gb_s * 1e9)
     else:
         memory_s = MOVED_BYTES[job.method] * job.parameters / n / (specification.bandwidth_gb_s * 1e9)
-    link = "network" if not way.consolidated else _link(way.accelerator)
-    sync_s = _synced_bytes(job, n) / (LINK_GB_S[link] * 1e9)
+    link_gb_s = NETWORK_GB_S if not way.consolidated else _link_gb_s(specification)
+    sync_s = _synced_bytes(job, n) / (link_gb_s * 1e9)
     return math.hypot(arithmetic_s + memory_s + LAUNCH_S * job.depth, sync_s)
 
 
@@ -126,8 +129,9 @@ def _synced_bytes(job: NamedJob, devices: int) -> float:
     return trained * job.parameters * (devices - 1) / devices
 
 
-def _link(device: str) -> str:
-    return "switched" if any(word in device for word in SWITCHED) else "bus"
+def _link_gb_s(specification: Specification) -> float:
+    """Bandwidth of a device to the others of its server."""
+    return BUS_GB_S if math.isnan(specification.link_gb_s) else LINK_USE * specification.link_gb_s
 
 
 # -- efficiency -----------------------------------------------------------------------------------------------

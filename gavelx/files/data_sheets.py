@@ -63,10 +63,11 @@ def _specification(row: Row) -> Specification:
         "memory_gb",
         "memory_bandwidth_gb_s",
         "tdp_w",
+        "link_gb_s",
         "fp32_tflops",
         "fp16_dense_tflops",
         "tf32_dense_tflops",
     )
-    memory, bandwidth, tdp_w, fp32, *others = (row.number(name, low=0, default=math.nan) for name in columns)
+    memory, bandwidth, tdp_w, link, fp32, *others = (row.number(name, low=0, default=math.nan) for name in columns)
     arithmetic = [tflops for tflops in (fp32, *others) if tflops > 0]
-    return Specification(memory, bandwidth, fp32, max(arithmetic, default=math.nan), tdp_w)
+    return Specification(memory, bandwidth, fp32, max(arithmetic, default=math.nan), tdp_w, link)

@@ -1,6 +1,7 @@
 """The devices of a machine: of one accelerator type, found with NVML or declared by the user."""
 
 import contextlib
+import math
 import os
 import re
 from collections import Counter
@@ -14,6 +15,8 @@ from gavelx.files.data_sheets import device_of, load_data_sheets
 
 DEVICES_MAX = 1024
 _FORM = "TYPE=COUNT, for example v100=2 or cpu=4"
+DRIVER_KEEPS = 0.12
+"""Part of its memory that a driver may not show: a T4 of 16 GB has 14.7 GiB. Cards of one name differ by more."""
 _SAY_NOTHING = {"generation", "edition", "blackwell", "gpu", "with", "design"}
 """Words of the names of cards without which they are still distinct."""
 
@@ -40,12 +43,19 @@ def find_devices(declared: str | None) -> Devices:
     if declared is None:
         return _of_one_type(gpus)
     accelerator, count = _parse(declared)
-    same = [gpu_id for kind, gpu_id in gpus if device_of(kind) == device_of(accelerator)]
+    same = [gpu_id for kind, gpu_id in gpus if _is(kind, accelerator)]
     if accelerator == "cpu":
         return Devices("cpu", ("",) * count)
     # A type that is not here by that name may be a declared speed of what is: several agents may share a GPU.
     ids = same or [gpu_id for _, gpu_id in gpus] or visible_ids() or []
     return Devices(accelerator, tuple(ids[slot % len(ids)] if ids else str(slot) for slot in range(count)))
+
+
+def _is(kind: str, declared: str) -> bool:
+    """Whether a GPU is of the declared type, which may lack the memory in the name of an unknown one."""
+    if device_of(kind) == device_of(declared):
+        return True
+    return not load_data_sheets().has(kind) and re.fullmatch(rf"{re.escape(declared)}-\d+gb", kind) is not None
 
 
 def _parse(text: str) -> tuple[str, int]:
@@ -76,12 +86,18 @@ def _of_one_type(gpus: list[tuple[str, str]]) -> Devices:
     return Devices(gpus[0][0], tuple(gpu_id for _, gpu_id in gpus))
 
 
-def type_of(product: str) -> str:
+def type_of(product: str, memory_gb: float | None = None) -> str:
     """The accelerator type of a product: its shortest name that tables and prices take for no other device.
+
+    ``memory_gb`` is what the driver says, in GiB. Products of one name may differ in it.
 
     >>> [type_of(name) for name in ("Tesla K80", "NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-40GB MIG 1g.5gb")]
     ['k80', 'a100-80gb', 'a100-1g.5gb']
+    >>> type_of("NVIDIA GeForce RTX 4060 Ti", 8.0), type_of("NVIDIA GeForce RTX 4060 Ti", 15.99)
+    ('rtx4060ti', 'rtx4060ti-16gb')
     """
+    if memory_gb is not None:
+        product = _with_memory(product, memory_gb)
     if not load_data_sheets().has(product):
         short = _short_name(product)
         return _plain(product) if load_data_sheets().has(short) else short
@@ -91,15 +107,26 @@ def type_of(product: str) -> str:
     return next(name for name in names if device_of(name) == device)
 
 
+def _with_memory(product: str, memory_gb: float) -> str:
+    """A product with its memory in its name, unless the name says it, or the data sheet of this name does."""
+    size = f"{memory_gb:.0f}gb"
+    if re.search(r"\b\d+ ?gb?\b|-\d+[abcq]\b", product.lower()) or " mig " in product.lower():
+        return product
+    if not load_data_sheets().has(product):
+        return f"{product} {size}"
+    if math.isclose(memory_gb, load_data_sheets().find(product).memory_gb, rel_tol=DRIVER_KEEPS):
+        return product
+    chip, *more = device_of(product).split("-")
+    return "-".join((chip, size, *(word for word in more if not word.endswith("gb"))))
+
+
 def _short_name(product: str) -> str:
     """A name for a product without a data sheet, of which there may be slices."""
     whole, _, part = _plain(product).partition("-mig-")
+    short = whole
     if re.match("rtx|gtx|titan", whole):
         words = (word for word in whole.split("-") if word not in _SAY_NOTHING)
         short = "".join(f"-{word}" if word.endswith("gb") else word for word in words)
-    else:
-        model = re.match(r"[a-z]{1,2}\d+[a-z]*", whole)
-        short = model[0] if model else whole
     return f"{short}-{part}" if part else short
 
 
@@ -145,7 +172,15 @@ def _gpus() -> list[tuple[str, str]]:
         if library is None:
             return []
         seen = [gpu for gpu in gpus_of(library) if _may_see(gpu.whole, gpu.uuid)]
-        return [(type_of(text_of(library.nvmlDeviceGetName(gpu.handle))), gpu.uuid) for gpu in seen]
+        return [(_type_in(library, gpu.handle), gpu.uuid) for gpu in seen]
+
+
+def _type_in(library: Any, handle: Any) -> str:
+    try:
+        memory_gb = library.nvmlDeviceGetMemoryInfo(handle).total / 2**30
+    except library.NVMLError:  # of a GPU that shares the processor's memory
+        memory_gb = None
+    return type_of(text_of(library.nvmlDeviceGetName(handle)), memory_gb)
 
 
 def _may_see(index: int, uuid: str) -> bool:

@@ -76,13 +76,13 @@ def test_strict_speeds_refuses_as_before(shell: Shell) -> None:
 @pytest.mark.parametrize("strict", [(), ("--strict-speeds",)])
 def test_a_type_without_a_data_sheet_is_refused(shell: Shell, strict: tuple[str, ...]) -> None:
     """Far from any known name, it is told which there are, and how speeds on it are told."""
-    ran = shell("compare", "--policies", "fifo", "--cluster", "gtx1080=4", "--jobs", 4, *strict)
+    ran = shell("compare", "--policies", "fifo", "--cluster", "gtx960=4", "--jobs", 4, *strict)
     assert ran.code == 2
     assert (
-        "--cluster: nothing is known of accelerator type 'gtx1080'; expected one of rtx5080, rtx4080, " in ran.err
+        "--cluster: nothing is known of accelerator type 'gtx960'; expected one of rtx6000, rtx3060, " in ran.err
     )
     assert "in all: gavelx docs your_gpus)" in ran.err
-    assert ran.err.rstrip().endswith("Try: --table FILE, with speeds on 'gtx1080'")
+    assert ran.err.rstrip().endswith("Try: --table FILE, with speeds on 'gtx960'")
 
 
 def test_todays_jobs_run(shell: Shell, tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ import pytest
 from gavelx.estimator.combined import Combined
 from gavelx.estimator.job_names import read_job
 from gavelx.estimator.roofline import needed_gb, step_seconds
+from gavelx.files.csvs import read_rows
 from gavelx.files.data_sheets import load_data_sheets
+from gavelx.files.locate import data_path
 from gavelx.files.shipped_speeds import shipped_measurements
 from gavelx.throughputs import Setting
 
@@ -113,8 +115,8 @@ def test_estimates_do_not_depend_on_the_order_of_what_is_wanted(estimator: Combi
     "device",
     [
         *("v100-16gb-sxm", "a100-80gb-sxm", "h100-80gb-sxm", "h200-141gb-sxm", "gh200-96gb", "b100-192gb-sxm"),
-        *("b200-192gb-sxm", "gb200", "b300-288gb-sxm", "gb300", "mi250x", "mi300x", "mi300a", "mi355x"),
-        *("tpu-v4", "tpu-v7", "trainium2", "trainium3", "gaudi2", "gaudi3"),
+        *("b200-192gb-sxm", "gb200", "b300-288gb-sxm", "gb300", "mi100", "mi250x", "mi300x", "mi300a", "mi355x"),
+        *("p100-sxm", "tpu-v4", "tpu-v7", "trainium2", "trainium3", "inferentia2", "gaudi2", "gaudi3"),
     ],
 )
 def test_devices_with_links_of_their_own_gain_by_their_number(device: str) -> None:
@@ -122,3 +124,29 @@ def test_devices_with_links_of_their_own_gain_by_their_number(device: str) -> No
     job = "llama-7b-full-bs64"
     assert seconds(job, device, 8) < seconds(job, device) / 4.0
     assert seconds(job, "h100-80gb-pcie", 8) > seconds(job, "h100-80gb-pcie") / 4.0
+
+
+def test_links_are_those_of_the_data_sheets() -> None:
+    """A new device needs no code: whatever its name, its gangs are as fast as its link."""
+    job, n = read_job("llama-7b-full-bs64"), 8
+    assert job is not None
+    plain = SHEETS.find("h100-80gb-pcie")
+    assert math.isnan(plain.link_gb_s)
+    times = [
+        step_seconds(job, Setting("any", "xpu-sxm", n), plain._replace(link_gb_s=link_gb_s))
+        for link_gb_s in (math.nan, 20.0, 100.0, 1000.0)
+    ]
+    assert times[0] == pytest.approx(times[1]) and times[1] > times[2] > times[3]
+
+
+def test_slices_of_a_device_have_no_link() -> None:
+    job = "llama-7b-lora-bs64"
+    assert seconds(job, "h100-7g.80gb") == seconds(job, "h100-80gb-sxm")
+    assert seconds(job, "h100-7g.80gb", 8) > seconds(job, "h100-80gb-sxm", 8)
+    assert math.isnan(SHEETS.find("h100-7g.80gb").link_gb_s)
+
+
+def test_each_device_has_a_link_or_is_on_the_bus() -> None:
+    for row in read_rows(data_path("throughputs", "accelerators"), ("accelerator", "link")):
+        on_bus = row.text("link").startswith("PCIe") or row.text("link") == "none"
+        assert on_bus == math.isnan(SHEETS.find(row.text("accelerator")).link_gb_s), row.text("accelerator")

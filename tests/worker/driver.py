@@ -3,18 +3,26 @@
 from types import SimpleNamespace
 from typing import Any
 
+from gavelx.files.data_sheets import load_data_sheets
+
 
 class Driver:
     """GPUs of these products, some of which may be cut into slices. Process 10 and a stranger are on the first.
 
-    A handle is (index,) of a GPU, and (index, place) of a slice, of which every second place is empty.
+    Each has the memory of its data sheet, or as much as ``memory_gb`` says. A handle is (index,) of a GPU, and
+    (index, place) of a slice, of which every second place is empty.
     """
 
     class NVMLError(Exception):
         pass
 
-    def __init__(self, *products: str, slices: dict[int, list[str]] | None = None) -> None:
-        self.products, self.slices = products, slices or {}
+    def __init__(
+        self,
+        *products: str,
+        slices: dict[int, list[str]] | None = None,
+        memory_gb: dict[int, float] | None = None,
+    ) -> None:
+        self.products, self.slices, self.memory_gb = products, slices or {}, memory_gb or {}
         self.knows_processes = True
 
     def nvmlDeviceGetCount(self) -> int:
@@ -50,7 +58,9 @@ class Driver:
         return processes if handle[0] == 0 else []
 
     def nvmlDeviceGetMemoryInfo(self, handle: tuple[int, ...]) -> Any:
-        return SimpleNamespace(used=100)
+        sheets, product = load_data_sheets(), self.products[handle[0]]
+        has_gb = sheets.find(product).memory_gb if sheets.has(product) else 0.0
+        return SimpleNamespace(used=100, total=int(self.memory_gb.get(handle[0], has_gb) * 2**30))
 
     def nvmlDeviceGetProcessUtilization(self, handle: tuple[int, ...], since_us: int) -> list[Any]:
         if not self.knows_processes or len(handle) > 1:

@@ -9,7 +9,7 @@ such files itself.
 from collections.abc import Iterable
 
 from gavelx.files.jsons import Node
-from gavelx.files.price_importers.offers import NO_ACCELERATOR, Given, Outcome, amount, inside
+from gavelx.files.price_importers.offers import Given, Outcome, amount, inside, nothing_inside
 from gavelx.files.price_rows import PriceRow, is_date
 
 LIST = "SpotPriceHistory"
@@ -23,7 +23,7 @@ def spot_offers(node: Node, given: Given) -> Outcome:
         return NOT_LINUX
     instance_type, zone = node["InstanceType"].text(), node["AvailabilityZone"].text()
     if (held := inside("aws", instance_type)) is None:
-        return NO_ACCELERATOR
+        return nothing_inside("aws", instance_type)
     time = node["Timestamp"].text()
     if not is_date(time[:10]):
         raise node["Timestamp"].mistake(f"{time[:40]!r} is no time", expected="2024-03-01T10:00:00+00:00")

@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from gavelx.errors import UserError
 from gavelx.files.jsons import Node
-from gavelx.files.price_importers.offers import NO_ACCELERATOR, Given, Outcome, inside
+from gavelx.files.price_importers.offers import Given, Outcome, inside, nothing_inside
 from gavelx.files.price_rows import USD, PriceRow, in_usd, is_date, precision_of
 
 LIST = "Items"
@@ -24,7 +24,7 @@ def retail_offers(node: Node, given: Given) -> Outcome:
     """The offer of one item."""
     name, sku = node["armSkuName"].text(""), node["skuName"].text("")
     if (held := inside("azure", name)) is None:
-        return NO_ACCELERATOR
+        return nothing_inside("azure", name)
     kind = _kind(node, sku)
     if kind not in ("on_demand", "spot", "reserved"):
         return kind

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from gavelx.errors import InputFileError
 from gavelx.files.price_importers.offers import (
-    NO_ACCELERATOR,
     NO_PRICE,
     Given,
     Inside,
@@ -26,6 +25,7 @@ from gavelx.files.price_importers.offers import (
     amount,
     edition,
     inside,
+    nothing_inside,
 )
 from gavelx.files.price_rows import PriceRow, precision_of
 from gavelx.files.texts import read_lines, shown
@@ -102,7 +102,7 @@ def _day(text: str, where: str) -> str:
 def instance_offers(instance: Instance, given: Given) -> Outcome:
     """The offers of one instance type in one region."""
     if (held := inside("gcp", instance.name)) is None:
-        return NO_ACCELERATOR
+        return nothing_inside("gcp", instance.name)
     offers = []
     for key, (kind, hours) in KINDS.items():
         if key not in instance:

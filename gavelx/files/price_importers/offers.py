@@ -1,5 +1,6 @@
 """Common parts of the importers: facts that the user adds to a file, and the contents of instance types."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -10,7 +11,8 @@ from gavelx.files.csvs import NUMBER, read_rows
 from gavelx.files.locate import data_path
 from gavelx.files.price_rows import PRICE_MAX, PriceRow
 
-NO_ACCELERATOR = "no accelerator in it, or none that we know"
+NO_ACCELERATOR = "no accelerator in it"
+UNKNOWN = "its accelerators are not in prices/instances.csv"
 NO_PRICE = "no price"
 Outcome = Sequence[PriceRow] | str
 """The offers of one row of a price list, or the reason why it has none."""
@@ -55,6 +57,31 @@ def _instances() -> dict[tuple[str, str], Inside]:
 def inside(cloud: str, instance_type: str) -> Inside | None:
     """The accelerators of an instance type of a cloud; None without accelerators, or if the type is unknown."""
     return _instances().get((cloud, plain(instance_type)))
+
+
+def nothing_inside(cloud: str, instance_type: str) -> str:
+    """Why an instance type without known accelerators is left out; with its name where it seems to have some.
+
+    It seems so where its name begins with the letters of instance types of this cloud that have some.
+
+    >>> nothing_inside("aws", "m5.large"), nothing_inside("aws", "p7.48xlarge")
+    ('no accelerator in it', 'its accelerators are not in prices/instances.csv: p7.48xlarge')
+    """
+    seems = _family(instance_type) in _families(cloud) and plain(instance_type) not in PLAIN_TYPES
+    return f"{UNKNOWN}: {instance_type}" if seems else NO_ACCELERATOR
+
+
+PLAIN_TYPES = {"g1-small"}
+"""Instance types (of Google Cloud) that have no accelerator, and the letters of some that have."""
+
+
+def _family(instance_type: str) -> str:
+    return re.split("[^a-z]", plain(instance_type))[0]
+
+
+@cache
+def _families(cloud: str) -> set[str]:
+    return {_family(name) for of, name in _instances() if of == cloud and "+" not in name}
 
 
 def instance_types(cloud: str) -> list[str]:
