@@ -20,6 +20,7 @@ def test_a_case_says_its_processor_time_and_gives_the_same_answer_twice(case: st
     one, other = (against_commit.measure((HERE, PYTHON), case) for _ in range(2))
     assert one["answer"] == other["answer"]
     assert min(one["seconds"], other["seconds"]) > 0.01
+    assert (0.0 < one["answering_s"] < one["seconds"]) == ("rounds" in case)
 
 
 def test_sides_take_turns_and_ratios_are_those_of_pairs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -27,12 +28,13 @@ def test_sides_take_turns_and_ratios_are_those_of_pairs(monkeypatch: pytest.Monk
 
     def measure(side: against_commit.Side, case: str) -> dict[str, Any]:
         seconds, answer = next(runs)
-        return {"seconds": seconds, "answer": answer}
+        return {"seconds": seconds, "answering_s": seconds / 10, "answer": answer}
 
     monkeypatch.setattr(against_commit, "measure", measure)
     row = against_commit.compare("any", (tmp_path, PYTHON), 3)
     assert (row["before_s"], row["now_s"]) == (4.0, 3.0)
     assert (row["ratio_min"], row["ratio"], row["ratio_max"]) == (1.0, 2.0, 3.0)
+    assert row["ratio_of_answers"] == pytest.approx(4.0 / 0.3)
     assert row["same_answer"]
 
 
@@ -44,7 +46,12 @@ def test_another_answer_failures_and_slow_cases_are_said(
     def measure(side: against_commit.Side, case: str) -> dict[str, Any]:
         if "makespan" in case:
             return {"failed": ["ValueError: no"]}
-        return {"seconds": 1.0 if side[0] == tmp_path else 2.0, "answer": str(side[0])}
+        answering_s = 0.25 if "rounds" in case else 0.0
+        return {
+            "seconds": 1.0 if side[0] == tmp_path else 2.0,
+            "answering_s": answering_s,
+            "answer": str(side[0]),
+        }
 
     monkeypatch.setattr(against_commit, "measure", measure)
     file = tmp_path / "rows.json"
@@ -52,6 +59,7 @@ def test_another_answer_failures_and_slow_cases_are_said(
     out, err = capsys.readouterr()
     assert "failed: ValueError: no" in out
     assert out.count("another answer") == len(CASES) - 1
+    assert out.count(", at most 4.0") == sum("rounds" in case for case in CASES)
     assert err.count("warning: ") == len(CASES)
     assert len(json.loads(file.read_text())["rows"]) == len(CASES)
 
