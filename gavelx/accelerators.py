@@ -19,8 +19,13 @@ _SAY_NOTHING = {
     "aws",
     "gpu",
     "cloud",
+    "intel",
+    "habana",
+    "server",
+    "accelerator",
+    "accelerators",
+    "inference",
 }
-_SAY_NOTHING |= {"intel", "habana", "server", "accelerator", "accelerators", "inference"}
 """Makers, their series, and other words without which a name says the same."""
 _LITE_TPU = re.compile(r"(tpu[-_ ]?)?v(\d)[-_ ]?lite(pod)?")
 _REWRITTEN = (

@@ -53,8 +53,8 @@ def _print_types(explanation: Explanation, console: Console) -> None:
         table.add_row(*row)
     console.print(table)
     if worth and explanation.allocation.certificate.log_weight is not None:
-        of = "of what they are taken of: speeds, under nash_welfare"
-        console.print(f"The objective is a sum of logarithms; the {GEOMETRIC_MEAN} is that {of}.", style="dim")
+        of = "of the values in these: of speeds, under nash_welfare"
+        console.print(f"The objective is a sum of logarithms; the {GEOMETRIC_MEAN} is {of}.", style="dim")
     if worth and reasons.full_A.any() and all(_change(part) == _change(0.0) for part in worth.values()):
         more = "One more device leaves the objective as it is, but a job that wants a full type may run faster."
         console.print(more, style="dim")

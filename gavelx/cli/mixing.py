@@ -241,9 +241,9 @@ def _met_again(repetitions: Sequence[Repetition]) -> str:
 
 
 def _on_paper(repetitions: Sequence[Repetition]) -> str:
-    """The interval of the price on paper, or in how many repetitions there is none; empty if it is no other."""
+    """The interval of the price on paper, or in how many repetitions none was found; empty if it is no other."""
     if none := sum(one.paper_usd_per_hour is None for one in repetitions):
-        return f"; in {none} of the repetitions no cluster does"
+        return f"; in {none} of the repetitions no cluster was found"
     intervals = _intervals(repetitions)
     low, high = intervals.of["paper_usd_per_hour"] if intervals else (0.0, 0.0)
     return f" ({dollars(low)} - {dollars(high)} in the repetitions)" if dollars(low) != dollars(high) else ""

@@ -58,7 +58,7 @@ class Try(NamedTuple):
 class Repetition(NamedTuple):
     """A mix with other speeds: the number of late jobs, and the price of the cheapest cluster on paper.
 
-    The price is that of a buyer who knows these speeds; None if no cluster was found.
+    The price is that of a buyer who knows these speeds; None if no cluster is enough, or none was found in time.
     """
 
     late: int
@@ -208,9 +208,10 @@ def repeated(
     task = replace(found.task, throughputs=throughputs)
     late = len(_late_s(task.simulated(found.answer.instances_O, policy, rules)))
     try:
+        _check_alone(task)  # the program supposes it
         with limited(seconds):
             return Repetition(late, task.purchase().cheapest(0.0).cost)
-    except UnsolvedError:
+    except (UnsolvedError, WorkloadError):
         return Repetition(late, None)
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gavelx.cli.mixing import _met_again, _on_paper
+from gavelx.pricing.mix import Repetition
 from tests.cli.running import Shell
 
 HEADER = "job_id,arrival_s,job_type,scale_factor,total_steps,priority_weight,slo,duration_s,owner\n"
@@ -46,6 +48,14 @@ def test_a_mix_as_a_table(shell: Shell, trace: str) -> None:
     assert "1xk80" in ran.out
     assert "every deadline is met under deadlines" in ran.out
     assert "one more" in ran.out
+
+
+def test_repetitions_in_words() -> None:
+    late, met, dearer = Repetition(2, None), Repetition(0, 3.0), Repetition(0, 4.5)
+    assert _met_again([late, met, dearer]).endswith(", in 2 of 3 repetitions")
+    assert _on_paper([met, late]) == "; in 1 of the repetitions no cluster was found"
+    assert "$3.00 - $4.50" in _on_paper([met, dearer])
+    assert _met_again([]) == _on_paper([]) == _on_paper([met, met]) == ""
 
 
 def test_types_that_the_table_lacks_are_estimated_unless_they_are_not_to_be(shell: Shell, trace: str) -> None:

@@ -19,7 +19,7 @@ def _ip(*words: str) -> str:
 
 
 def _claimed() -> tuple[IPv4Network, socket.socket]:
-    """A network that is nobody's, and what claims it: a name that the system drops when it is closed.
+    """A network without users, and the socket that claims this network until it is closed.
 
     Several runs may go on at once, and one that was killed leaves its wire behind. Of two wires with the same
     addresses the second is deaf, and nothing says so.

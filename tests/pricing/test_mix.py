@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from gavelx.errors import OptionError, WorkloadError
 from gavelx.jobs import Job
 from gavelx.policies import load_policy
-from gavelx.pricing.mix import RULES, Mix, cheapest_mix
+from gavelx.policies.deadlines import Deadlines
+from gavelx.pricing.mix import RULES, Mix, Repetition, cheapest_mix, repeated
 from gavelx.pricing.offers import Offer
 from gavelx.pricing.task import Task
 from gavelx.throughputs import Setting, Throughputs
@@ -46,6 +47,23 @@ def test_the_type_that_is_cheapest_per_step_of_each_job() -> None:
     assert mix.lower_bound_usd_per_hour <= mix.paper_usd_per_hour == mix.answer.usd_per_hour == 4.0
     assert mix.task.hours == 8.0
     assert mix.to_json()["usd"] == pytest.approx(32.0)
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        (4.0, Repetition(0, 1.0)),
+        (1.0, Repetition(0, 3.0)),
+        (0.8, Repetition(1, 4.0)),
+        (0.5, Repetition(1, None)),
+        (0.1, Repetition(2, None)),
+    ],
+)
+def test_a_mix_fares_otherwise_with_other_speeds(times: float, expected: Repetition) -> None:
+    """A fast device was bought. At 0.8 it has 10 hours of work in 8; at 0.5 a job alone has 10, on any cluster."""
+    mix = cheapest_mix([job(0, 5, 8, kind="a"), job(1, 3, 8, kind="b")], SPEEDS, [FAST, SLOW])
+    others = Throughputs({way: speed * times for way, speed in SPEEDS.isolated.items()})
+    assert repeated(mix, others, Deadlines()) == expected
 
 
 def test_what_is_not_worth_its_price_is_dropped() -> None:
