@@ -15,14 +15,14 @@ from gavelx.cli.charges import AS_RUN, Charge, charges_of, is_as_run
 from gavelx.cli.extras import service_installed
 from gavelx.cli.money_options import BillOptions
 from gavelx.cli.output import Outputs, stderr, write_json
-from gavelx.cli.prices import tell_of_age
+from gavelx.cli.prices import tell_of_age, terms_of
 from gavelx.cli.progress import reading
 from gavelx.cli.secrets import STATE, check_not_typed
 from gavelx.errors import OptionError
 from gavelx.files.atomic import write_atomically
 from gavelx.files.moments import utc_time
 from gavelx.files.price_rows import read_rates
-from gavelx.files.price_tables import Terms, check_discounts, parts_of, read_discounts, split_specs
+from gavelx.files.price_tables import Terms, parts_of, split_specs
 from gavelx.files.results import Usage, read_usages
 from gavelx.files.texts import shown
 
@@ -36,9 +36,9 @@ def run_bill(typed: BillOptions, outputs: Outputs) -> None:
         typed = replace(typed, log=os.environ.get(STATE))
     outputs.check(*results, typed.log, typed.prices, typed.carbon)
     _check_what(typed)
-    terms = Terms(typed.as_of, typed.kind.lower().replace("-", "_"), read_discounts(typed.discount))
     specs = split_specs(typed.prices)
-    _check_terms(terms, [spec for spec in specs if not is_as_run(spec) and parts_of(spec)[0]])
+    tables = [spec for spec in specs if not is_as_run(spec) and parts_of(spec)[0]]
+    terms = terms_of(typed.as_of, typed.kind, typed.discount, tables)
     rates = read_rates(typed.currency)
     if len(rates) > 1:
         raise OptionError("a bill is in one currency", where="--currency", hint="--currency EUR=1.08")
@@ -106,15 +106,6 @@ def _told_apart(runs: Sequence[tuple[str, Usage]]) -> list[Usage]:
         replace(usage, policy=f"{usage.policy} ({file})") if runs_of[usage.policy] > 1 else usage
         for file, (_, usage) in zip(files, runs, strict=True)
     ]
-
-
-def _check_terms(terms: Terms, tables: Sequence[str]) -> None:
-    """Raise :class:`OptionError` if dates, kinds or discounts are given without a price table."""
-    asked = {"--as-of": terms.as_of, "--kind": terms.kind != "on_demand", "--discount": terms.discounts}
-    if not tables and (typed := [option for option, value in asked.items() if value]):
-        problem, expected = "there is no table to choose prices from", "one in --prices, such as aws"
-        raise OptionError(problem, where=" and ".join(typed), expected=expected)
-    check_discounts(terms.discounts, tables)
 
 
 def _others(charge: Charge) -> Iterator[str]:

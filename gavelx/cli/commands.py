@@ -13,6 +13,7 @@ from gavelx.cli import completion as c
 from gavelx.cli import options as o
 from gavelx.cli.cluster_options import WHERE, Address
 from gavelx.cli.learn_commands import learn_app
+from gavelx.cli.money_options import MixOptions
 from gavelx.cli.run_options import RunOptions, with_options
 from gavelx.cli.throughput_commands import throughputs_app
 from gavelx.cli.wrong_options import Commands
@@ -181,45 +182,15 @@ def allocate(
 
 
 @app.command(epilog="Example:  gavelx mix --trace shockwave_120 --prices aws,gcp --deadline 24")
-def mix(
-    *,
-    trace: Annotated[str, typer.Option(metavar="FILE", help="Jobs: a CSV file, or a bundled trace's name.")],
-    prices: Annotated[str, typer.Option(metavar="SPEC,...", help="Clouds, price files, or v100=2.48,k80=0.45.")],
-    as_of: Annotated[str | None, typer.Option(metavar="DATE", help="Use no price after this date.")] = None,
-    accelerators: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TYPE,...",
-            help="Choose from these types. Default: all in the table; for jobs that it lacks, all sold.",
-        ),
-    ] = None,
-    deadline: Annotated[
-        float | None,
-        typer.Option(
-            metavar="HOURS", help="After arrival, for each job without a deadline from slo and duration_s."
-        ),
-    ] = None,
-    max_devices: Annotated[str | None, typer.Option(metavar="TYPE=N,...", help="Most devices of a type.")] = None,
-    policy: o.Policy = "deadlines",
-    table: o.Table = "simulation",
-    strict_speeds: o.StrictSpeeds = False,
-    speed_samples: o.SpeedSamples = None,
-    round_s: o.Round = None,
-    time_budget: o.TimeBudget = 60.0,
-    json: o.JsonFlag = False,
-) -> None:
+@with_options(MixOptions)
+def mix(*, typed: MixOptions, json: o.JsonFlag = False) -> None:
     """Find the cheapest instances that meet all deadlines, confirmed by simulation.
 
     Also shows the value of one more device of each type, and its cost. The exit
     status is 1 if the simulator confirms no cluster.
     """
-    from gavelx.cli.mixing import MixOptions
     from gavelx.cli.mixing import mix as find_mix
 
-    typed = MixOptions(
-        *(trace, prices, as_of, accelerators, deadline, max_devices, policy, table),
-        *(strict_speeds, speed_samples, round_s, time_budget),
-    )
     if not find_mix(typed, as_json=json):
         raise typer.Exit(1)
 

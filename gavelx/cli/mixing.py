@@ -3,15 +3,16 @@
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rich.console import Console
 
 from gavelx.cli.conditions import ROUND_S, within
 from gavelx.cli.estimated_speeds import check_names, check_types
 from gavelx.cli.intervals import intervals_of
+from gavelx.cli.money_options import MixOptions
 from gavelx.cli.output import print_json, prints_aside, stderr, stdout
-from gavelx.cli.prices import tell_of_age
+from gavelx.cli.prices import tell_of_age, terms_of
 from gavelx.cli.scenario import SPEED_SAMPLES
 from gavelx.cli.solving import solver_settings
 from gavelx.cli.stopping import stoppable
@@ -21,6 +22,7 @@ from gavelx.errors import OptionError, WorkloadError
 from gavelx.estimated_speeds import with_estimates
 from gavelx.estimator.sampled_table import sampled
 from gavelx.files.data_sheets import load_data_sheets, meant_by, other_spellings
+from gavelx.files.price_tables import Terms, parts_of, split_specs
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace
 from gavelx.jobs import Job
@@ -42,36 +44,21 @@ NAME = re.compile(r"[a-z0-9._-]+")
 LATE_SHOWN = 10
 HINT = "--accelerators TYPE,... with a type that --prices sells, or a trace without such jobs"
 DEADLINE_H = (1e-3, 1e6)
-
-
-@dataclass(frozen=True)
-class MixOptions:
-    """The options of ``mix``, as typed."""
-
-    trace: str
-    prices: str
-    as_of: str | None
-    accelerators: str | None
-    deadline_h: float | None
-    max_devices: str | None
-    policy: str
-    table: str
-    strict_speeds: bool
-    speed_samples: int | None
-    round_s: float | None
-    time_budget_s: float
+SPOT = "spot instances may be taken away, and their prices change; the simulator leaves out both"
 
 
 def mix(typed: MixOptions, *, as_json: bool) -> bool:
     """Find the mix and print it; return whether the simulator confirmed it."""
     with prints_aside():
         load_policy(typed.policy)
-    settings = solver_settings("auto", typed.time_budget_s)
+    settings = solver_settings("auto", typed.time_budget)
     throughputs = load_throughputs(typed.table)
     jobs = _read_jobs(typed, throughputs)
-    wanted = _accelerators(typed, throughputs, jobs)
+    tables = [spec for spec in split_specs(typed.prices) if parts_of(spec)[0]]
+    terms = terms_of(typed.as_of, typed.kind, typed.discount, tables)
+    wanted = _accelerators(typed, throughputs, jobs, terms)
     throughputs = throughputs.also_called(other_spellings(wanted, throughputs.accelerators))
-    offers = load_offers(typed.prices, wanted, as_of=typed.as_of)
+    offers = load_offers(typed.prices, wanted, terms)
     most = _most(typed.max_devices, wanted)
     offered = list(dict.fromkeys(offer.accelerator for offer in offers))
     if not typed.strict_speeds:
@@ -90,22 +77,26 @@ def mix(typed: MixOptions, *, as_json: bool) -> bool:
             most=most,
             policy=policy,
             rules=rules,
-            seconds=typed.time_budget_s,
+            seconds=typed.time_budget,
             on_try=lambda number: stderr().print(f"simulating cluster {number + 1}", style="dim"),
         )
         if samples:
             stderr().print(f"simulating it {samples} more times, with speeds drawn from their ranges", style="dim")
         for sample in range(1, samples + 1):
-            drawn = sampled(throughputs, sample)
-            repetitions.append(repeated(found, drawn, policy, rules, typed.time_budget_s))
+            other = sampled(throughputs, sample)
+            repetitions.append(repeated(found, other, policy, rules, typed.time_budget))
     bought = [offer for offer, _ in found.bought()]
+    if terms.kind == "spot":
+        stderr().print(SPOT)
     tell_of_age({str(one): one.as_of for one in bought if one.as_of is not None}, typed.prices, typed.as_of)
     if as_json:
+        of = {"prices": typed.prices, "as_of": terms.as_of, "kind": terms.kind}
         again = {"repetitions": [one._asdict() for one in repetitions]} if repetitions else {}
         intervals = _intervals(repetitions)
-        print_json(found.to_json() | again | (intervals.to_json() if intervals else {}) | speeds_to_json(speeds))
+        drawn = again | (intervals.to_json() if intervals else {})
+        print_json(of | found.to_json() | drawn | speeds_to_json(speeds))
     else:
-        print_mix(found, repetitions, stdout())
+        print_mix(found, repetitions, terms.kind, stdout())
         print_speeds(speeds, stdout())
     return found.confirmed
 
@@ -117,7 +108,7 @@ def _rules(round_s: float | None) -> Rules:
     return RULES.with_round(within(round_s, ROUND_S, "--round", "a round of {:g} s", "seconds"))
 
 
-def _accelerators(typed: MixOptions, throughputs: Throughputs, jobs: Sequence[Job]) -> list[str]:
+def _accelerators(typed: MixOptions, throughputs: Throughputs, jobs: Sequence[Job], terms: Terms) -> list[str]:
     """The types to choose from; by default, all in the table, and with jobs that it lacks all that are sold."""
     text = typed.accelerators
     if text is None:
@@ -125,7 +116,9 @@ def _accelerators(typed: MixOptions, throughputs: Throughputs, jobs: Sequence[Jo
         if typed.strict_speeds or all(job.job_type in throughputs.job_types for job in jobs):
             return known
         sheets, meant = load_data_sheets(), meant_by(known)
-        return known + [name for name in sold_types(typed.prices) if sheets.has(name) and meant(name) is None]
+        return known + [
+            name for name in sold_types(typed.prices, terms) if sheets.has(name) and meant(name) is None
+        ]
     wanted = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     if not wanted:
         raise OptionError(f"{text!r} names no type", where="--accelerators", hint="--accelerators v100,p100,k80")
@@ -189,8 +182,11 @@ def _intervals(repetitions: Sequence[Repetition]) -> Intervals | None:
     return intervals_of(figures)[0] if figures else None
 
 
-def print_mix(found: Mix, repetitions: Sequence[Repetition], console: Console) -> None:
-    """Print the mix, its bounds, the results of the simulations, and the value of one more device."""
+def print_mix(found: Mix, repetitions: Sequence[Repetition], kind: str, console: Console) -> None:
+    """Print the mix, its bounds, the results of the simulations, and the value of one more device.
+
+    ``kind`` is that of its prices.
+    """
     table = plain_table()
     for heading in ("instance", "region", "holds"):
         table.add_column(heading, overflow="fold")
@@ -203,15 +199,16 @@ def print_mix(found: Mix, repetitions: Sequence[Repetition], console: Console) -
     console.print(table)
     console.print()
     facts = plain_table(show_header=False)
-    for name, text in _facts(found, repetitions).items():
+    for name, text in _facts(found, repetitions, kind).items():
         facts.add_row(name, policy_cell(text))
     console.print(facts)
     console.print()
     _print_worth(found, console)
 
 
-def _facts(found: Mix, repetitions: Sequence[Repetition]) -> dict[str, str]:
+def _facts(found: Mix, repetitions: Sequence[Repetition], kind: str) -> dict[str, str]:
     usd, hours_ = found.answer.usd_per_hour, found.task.hours
+    at = f", at {kind} prices" if kind != "on_demand" else ""
     late, tried = found.answer.late_s, len(found.tries)
     cheaper = f"{tried - 1} cheaper cluster{'s' * (tried > 2)}"
     after = "" if tried == 1 else f"; in {cheaper} some are missed"
@@ -224,7 +221,7 @@ def _facts(found: Mix, repetitions: Sequence[Repetition]) -> dict[str, str]:
         more = f" and {len(late) - LATE_SHOWN} more" if len(late) > LATE_SHOWN else ""
         said = f"NOT CONFIRMED after {tried} clusters; late under {found.policy}: {shown}{more}"
     return {
-        "price": f"{dollars(usd)} an hour, {dollars(usd * hours_)} for {number(hours_)} hours",
+        "price": f"{dollars(usd)} an hour, {dollars(usd * hours_)} for {number(hours_)} hours{at}",
         "simulator": said + _met_again(repetitions),
         "on paper": f"{dollars(found.paper_usd_per_hour)} an hour suffice, if all arrivals were known in advance"
         + _on_paper(repetitions),

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from gavelx.cli import options as o
+
 _WHAT, _PRICES, _ENERGY = "What to bill", "Prices", "Energy and carbon"
 AsOf = Annotated[
     str | None,
@@ -18,6 +20,9 @@ Discount = Annotated[
         rich_help_panel=_PRICES,
     ),
 ]
+
+
+Kind = Annotated[str, typer.Option(help="on_demand, spot or reserved.", rich_help_panel=_PRICES)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +68,7 @@ class BillOptions:
         ),
     ]
     as_of: AsOf = None
-    kind: Annotated[str, typer.Option(help="on_demand, spot or reserved.", rich_help_panel=_PRICES)] = "on_demand"
+    kind: Kind = "on_demand"
     discount: Discount = None
     currency: Annotated[
         str | None,
@@ -92,6 +97,44 @@ class BillOptions:
             rich_help_panel=_ENERGY,
         ),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixOptions:
+    """The options of ``mix``, as typed."""
+
+    trace: Annotated[str, typer.Option(metavar="FILE", help="Jobs: a CSV file, or a bundled trace's name.")]
+    deadline_h: Annotated[
+        float | None,
+        typer.Option(
+            "--deadline",
+            metavar="HOURS",
+            help="After arrival, for each job without a deadline from slo and duration_s.",
+        ),
+    ] = None
+    prices: Annotated[
+        str,
+        typer.Option(
+            metavar="SPEC,...", help="Clouds, price files, or v100=2.48,k80=0.45.", rich_help_panel=_PRICES
+        ),
+    ]
+    as_of: AsOf = None
+    kind: Kind = "on_demand"
+    discount: Discount = None
+    accelerators: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TYPE,...",
+            help="Choose from these types. Default: all in the table; for jobs that it lacks, all sold.",
+        ),
+    ] = None
+    max_devices: Annotated[str | None, typer.Option(metavar="TYPE=N,...", help="Most devices of a type.")] = None
+    policy: o.Policy = "deadlines"
+    table: o.Table = "simulation"
+    strict_speeds: o.StrictSpeeds = False
+    speed_samples: o.SpeedSamples = None
+    round_s: o.Round = None
+    time_budget: o.TimeBudget = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)

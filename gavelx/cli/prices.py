@@ -4,7 +4,7 @@ Every price in a simulation enters here: from ``--prices``, ``--price-changes`` 
 command that makes money of prices says here if some are old.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 from gavelx.cli.output import stderr
@@ -13,7 +13,7 @@ from gavelx.cluster import Cluster
 from gavelx.errors import OptionError
 from gavelx.files.current_prices import is_old
 from gavelx.files.price_changes import load_price_changes
-from gavelx.files.price_tables import load_prices
+from gavelx.files.price_tables import Terms, check_discounts, load_prices, read_discounts
 from gavelx.files.spot_history import load_spot_history
 from gavelx.prices import Prices
 
@@ -54,6 +54,20 @@ def prices_of(typed: RunOptions, cluster: Cluster) -> tuple[Prices, PriceChanges
     if typed.prices is not None and unpriced:
         load_prices(typed.prices, unpriced)  # says which price is missing
     return recorded.prices, recorded.changes
+
+
+def terms_of(as_of: str | None, kind: str, discount: str | None, tables: Sequence[str]) -> Terms:
+    """The terms that these options state for prices of ``tables``.
+
+    Raises :class:`OptionError` for a bad option, and for one where there is no table to choose prices from.
+    """
+    terms = Terms(as_of, kind.lower().replace("-", "_"), read_discounts(discount))
+    asked = {"--as-of": as_of, "--kind": terms.kind != "on_demand", "--discount": terms.discounts}
+    if not tables and (typed := [option for option, value in asked.items() if value]):
+        problem, expected = "there is no table to choose prices from", "one in --prices, such as aws"
+        raise OptionError(problem, where=" and ".join(typed), expected=expected)
+    check_discounts(terms.discounts, tables)
+    return terms
 
 
 def told_of_age(dates: Mapping[str, str], table: str, now: str | None = None) -> str:

@@ -1,8 +1,8 @@
 """Offers: whole instances of accelerator types that can be bought, from clouds, lists and files.
 
-For each cloud, accelerator type and number of devices, the cheapest on-demand instance is offered, over all
-regions, among the rows that count (`gavelx.files.current_prices`). Instances with a fraction of a device are left
-out.
+For each cloud, accelerator type and number of devices, the cheapest instance is offered, over all regions, among
+the rows that count (`gavelx.files.current_prices`): on demand, unless another kind is asked for. Instances with a
+fraction of a device are left out.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,6 +11,7 @@ from typing import NamedTuple
 from gavelx.errors import OptionError
 from gavelx.files.price_rows import PriceRow
 from gavelx.files.price_tables import (
+    ON_DEMAND,
     Terms,
     best_first,
     load_prices,
@@ -22,7 +23,6 @@ from gavelx.files.price_tables import (
 )
 from gavelx.files.texts import shown
 
-ON_DEMAND = "on_demand"
 FORM = "--prices aws,gcp, or --prices my_prices.csv, or --prices v100=2.48,k80=0.45"
 
 
@@ -47,7 +47,7 @@ class Offer(NamedTuple):
         return "/".join(filter(None, (self.cloud, named)))
 
 
-def load_offers(spec: str, accelerators: Sequence[str], *, as_of: str | None = None) -> tuple[Offer, ...]:
+def load_offers(spec: str, accelerators: Sequence[str], terms: Terms = ON_DEMAND) -> tuple[Offer, ...]:
     """The offers of ``spec`` for these accelerator types, in their order, small instances before large ones.
 
     ``spec`` names clouds, regions of clouds (``gcp:us-central1``), files of prices and single prices
@@ -55,28 +55,32 @@ def load_offers(spec: str, accelerators: Sequence[str], *, as_of: str | None = N
     :class:`OptionError` for any other text, for a free instance, and if nothing is for sale;
     :class:`InputFileError` for a bad file.
     """
-    offers = [offer for one in _specs(spec) for offer in _sold(one, accelerators, as_of)]
+    offers = [offer for one in _specs(spec) for offer in _sold(one, accelerators, terms)]
     if free := [str(offer) for offer in offers if not offer.usd_per_hour > 0]:
         raise OptionError(f"{', '.join(free)} costs nothing", where="--prices", expected="prices above 0")
     if not offers:
-        until = f" up to {as_of}" if as_of else ""
-        has = ", ".join(sold_types(spec)) or "nothing"
-        problem = f"{shown(spec, 80)} sells none of {', '.join(accelerators)}{until}; it has {has}"
-        problem += sellers(accelerators, Terms(as_of))
+        kind = f" at {terms.kind} prices" if terms.kind != ON_DEMAND.kind else ""
+        until = f" up to {terms.as_of}" if terms.as_of else ""
+        has = ", ".join(sold_types(spec, terms)) or "nothing"
+        problem = f"{shown(spec, 80)} sells none of {', '.join(accelerators)}{kind}{until}; it has {has}"
+        problem += sellers(accelerators, terms)
         raise OptionError(problem, where="--prices", hint=FORM)
     offers = list({str(offer): offer for offer in sorted(offers, key=lambda offer: -offer.usd_per_hour)}.values())
     return tuple(sorted(offers, key=lambda offer: (accelerators.index(offer.accelerator), offer.devices, offer)))
 
 
-def sold_types(spec: str) -> tuple[str, ...]:
-    """The accelerator types that ``spec`` sells in whole devices, in its order; amounts are not checked.
+def sold_types(spec: str, terms: Terms = ON_DEMAND) -> tuple[str, ...]:
+    """The accelerator types that ``spec`` sells in whole devices at this kind of price, in its order.
+
+    Dates and amounts are not checked.
 
     Raises :class:`OptionError` for what is neither a cloud nor a file nor a price.
     """
     names = dict[str, None]()
     for table, added in map(parts_of, _specs(spec)):
         names |= {one.partition("=")[0].strip().lower(): None for one in added.split(",") if one}
-        names |= dict.fromkeys(row.accelerator for row in table_rows(table) if _is_whole(row)) if table else {}
+        rows = table_rows(table) if table else ()
+        names |= dict.fromkeys(row.accelerator for row in rows if row.kind == terms.kind and _is_whole(row))
     return tuple(names)
 
 
@@ -89,27 +93,27 @@ def _specs(spec: str) -> list[str]:
     return [part for part in dict.fromkeys(parts) if part not in listed] + [",".join(listed)] * bool(listed)
 
 
-def _sold(spec: str, accelerators: Sequence[str], as_of: str | None) -> Iterator[Offer]:
+def _sold(spec: str, accelerators: Sequence[str], terms: Terms) -> Iterator[Offer]:
     """The offers of one cloud, file or list for these types; an added price is of a single device."""
     table, added = parts_of(spec)
     listed = load_prices(added, accelerators, strict=False).usd_per_hour if added else {}
     yield from (Offer(name, 1, usd) for name, usd in listed.items())
     wanted = [name for name in accelerators if name not in listed]
-    rows = list(filter(_is_whole, rows_in_use(table, wanted, Terms(as_of)))) if table else []
+    rows = list(filter(_is_whole, rows_in_use(table, wanted, terms))) if table else []
     for name in wanted:
-        yield from _of_type(name, of_types(rows, [name]))
+        yield from _of_type(name, of_types(rows, [name]), terms)
 
 
 def _is_whole(row: PriceRow) -> bool:
-    """Whether it is sold on demand, and holds whole devices."""
-    return row.kind == ON_DEMAND and row.devices >= 1 and row.devices == int(row.devices)
+    """Whether it holds whole devices."""
+    return row.devices >= 1 and row.devices == int(row.devices)
 
 
-def _of_type(name: str, rows: Iterable[PriceRow]) -> Iterator[Offer]:
+def _of_type(name: str, rows: Iterable[PriceRow], terms: Terms) -> Iterator[Offer]:
     """The cheapest instance of each cloud and size."""
     best: dict[tuple[str, float], PriceRow] = {}
-    for row in best_first(rows):
+    for row in best_first(rows, terms):
         best.setdefault((row.cloud, row.devices), row)
     for (cloud, devices), row in best.items():
-        usd = row.usd_per_hour * row.devices
+        usd = float(terms.usd(row)) * row.devices
         yield Offer(name, int(devices), usd, cloud, row.region, row.instance_type, row.as_of, row.source)

@@ -50,6 +50,25 @@ def test_a_mix_as_a_table(shell: Shell, trace: str) -> None:
     assert "one more" in ran.out
 
 
+def test_prices_of_another_kind_and_discounts(shell: Shell, trace: str) -> None:
+    words = ("mix", "--trace", trace, "--prices", "gcp", "--accelerators", "k80", "--deadline", "200", "--json")
+    usual, spot = shell(*words), shell(*words, "--kind", "spot")
+    assert spot.code == 0, spot.err
+    assert spot.json["kind"] == "spot" and spot.json["usd_per_hour"] < usual.json["usd_per_hour"]
+    assert "spot instances may be taken away" in spot.err and "taken away" not in usual.err
+    assert "hours, at spot prices" in " ".join(shell(*words[:-1], "--kind", "spot").out.split())
+    half = shell(*words, "--discount", "gcp=50%").json
+    assert half["usd_per_hour"] == pytest.approx(usual.json["usd_per_hour"] / 2)
+    assert half["lower_bound_usd_per_hour"] == pytest.approx(usual.json["lower_bound_usd_per_hour"] / 2)
+    for options, said in (
+        (("--kind", "sopt"), "--kind: 'sopt' is no kind"),
+        (("--kind", "reserved", "--prices", "k80=0.5"), "--kind: there is no table to choose prices from"),
+        (("--discount", "gpc=10%"), "--discount: 'gpc' is not in the table"),
+    ):
+        refused = shell(*words, *options)
+        assert (refused.code, refused.out) == (2, "") and said in refused.err
+
+
 def test_repetitions_in_words() -> None:
     late, met, dearer = Repetition(2, None), Repetition(0, 3.0), Repetition(0, 4.5)
     assert _met_again([late, met, dearer]).endswith(", in 2 of 3 repetitions")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gavelx.files.current_prices import YEARS, current, is_old, offer_of
 from gavelx.files.price_rows import PriceRow, price_csv
-from gavelx.files.price_tables import load_prices, load_quotes, price_rows
+from gavelx.files.price_tables import Terms, load_prices, load_quotes, price_rows
 from gavelx.pricing.offers import Offer, load_offers
 
 
@@ -159,7 +159,7 @@ def test_a_newer_edition_is_all_that_counts_of_its_list(old: list[PriceRow], new
 
 def said(path: str, as_of: str | None = None) -> tuple[float, tuple[Offer, ...]]:
     """The price of a table, and the offers for sale."""
-    return load_prices(path, ["h100"], as_of=as_of).of("h100"), load_offers(path, ["h100"], as_of=as_of)
+    return load_prices(path, ["h100"], as_of=as_of).of("h100"), load_offers(path, ["h100"], Terms(as_of))
 
 
 @given(rows=ROWS, as_of=st.sampled_from(DATES[1:]))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gavelx.errors import InputFileError, OptionError
+from gavelx.files.price_tables import Terms, read_discounts
 from gavelx.pricing.offers import Offer, load_offers
 
 HEADER = "cloud,region,instance_type,accelerator,accelerator_count,price_usd_per_hour,price_kind,as_of\n"
@@ -43,8 +44,22 @@ def test_the_cheapest_region_of_each_size_at_the_latest_date(table: str) -> None
 
 
 def test_as_of_an_earlier_date(table: str) -> None:
-    offers = load_offers(table, ["v100", "k80"], as_of="2019-12")
+    offers = load_offers(table, ["v100", "k80"], Terms("2019-12"))
     assert rows(offers) == [("v100", "sky/f.1", 1, 1.0), ("v100", "sea/n_v2", 2, 5.0)]
+
+
+def test_another_kind_of_price(table: str) -> None:
+    assert rows(load_offers(table, ["v100", "k80"], Terms(kind="spot"))) == [("v100", "sky/f.1", 1, 0.9)]
+    with pytest.raises(OptionError, match=r"sells none of v100, k80 at reserved prices; it has nothing"):
+        load_offers(table, ["v100", "k80"], Terms(kind="reserved"))
+
+
+def test_a_discount_comes_before_the_choice_of_the_cheapest(tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text(HEADER + "sky,,f.2,V100,2,6,on_demand,\nsky,,g.2,V100,2,5,on_demand,\n")
+    discounts = read_discounts("sky:f=50%")
+    assert rows(load_offers(str(path), ["v100"], Terms(discounts=discounts))) == [("v100", "sky/f.2", 2, 3.0)]
+    assert rows(load_offers(str(path), ["v100"])) == [("v100", "sky/g.2", 2, 5.0)]
 
 
 def test_several_sources_and_a_list_at_the_end(table: str) -> None:
@@ -98,7 +113,7 @@ def test_bad_prices_in_a_file(tmp_path: Path, price: str) -> None:
 
 def test_a_date_that_is_none() -> None:
     with pytest.raises(OptionError, match="--as-of"):
-        load_offers("aws", ["v100"], as_of="yesterday")
+        load_offers("aws", ["v100"], Terms("yesterday"))
 
 
 def test_regions_compete_under_one_name() -> None:
