@@ -243,13 +243,18 @@ def replay(
     devices_per_server: o.DevicesPerServer = 4,
     prices: o.Prices = None,
     strict_speeds: o.StrictSpeeds = False,
+    speed_samples: o.SpeedSamples = None,
     round_s: o.Round = None,
     json: o.JsonOut = None,
 ) -> None:
     """Run the jobs of a recorded log in the simulator, under another policy, cluster or price table."""
     from gavelx.cli.replaying import run_replay
 
-    run_replay(log, policy, cluster, devices_per_server, prices, round_s, json, strict_speeds=strict_speeds)
+    run_replay(
+        *(log, policy, cluster, devices_per_server, prices, round_s, json),
+        strict_speeds=strict_speeds,
+        samples=speed_samples,
+    )
 
 
 def log_compact(

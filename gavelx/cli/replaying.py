@@ -5,7 +5,10 @@ import numpy as np
 from gavelx.cli.estimated_speeds import check_types
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import Outputs, prints_aside, stderr, stdout, write_json
+from gavelx.cli.parallel import run_policies
 from gavelx.cli.prices import tell_of_age
+from gavelx.cli.progress import progress_bars
+from gavelx.cli.scenario import Scenario, speed_samples
 from gavelx.cli.secrets import check_not_typed
 from gavelx.cli.tables import print_result, print_speeds
 from gavelx.cluster import Cluster
@@ -17,7 +20,6 @@ from gavelx.mechanism.lengths import Known
 from gavelx.policies import load_policy
 from gavelx.report.speeds import speeds_to_json, speeds_used
 from gavelx.report.words import hours
-from gavelx.simulator import simulate
 from gavelx.workload import check_workload, runnable
 
 with service_installed():
@@ -35,10 +37,12 @@ def run_replay(  # noqa: PLR0917
     json: str | None,
     *,
     strict_speeds: bool = False,
+    samples: int | None = None,
 ) -> None:
     """Simulate the recorded jobs; print the figures beside the recorded ones.
 
-    Speeds on other accelerator types than the recorded ones are estimated, unless ``strict_speeds``.
+    Speeds on other accelerator types than the recorded ones are estimated, unless ``strict_speeds``. Where speeds
+    are estimated, ``samples`` repetitions have speeds drawn from their ranges.
     """
     check_not_typed("LOG", log)
     if cluster is None and devices_per_server != 4:
@@ -71,10 +75,16 @@ def run_replay(  # noqa: PLR0917
         costs, changes = load_prices(prices, place.accelerators), ()
         tell_of_age(costs.as_of, prices)
     lengths: Known = "believed" if recorded.untold else "told"
-    with prints_aside():
-        result = simulate(
-            chosen, jobs, place, throughputs, costs, rules=rules, price_changes=changes, lengths=lengths
-        )
+    samples = speed_samples(samples, throughputs, place)
+    scenario = Scenario(
+        *(jobs, place, throughputs, costs, rules),
+        window=None,
+        price_changes=changes,
+        lengths=lengths,
+        speed_samples=samples,
+    )
+    with prints_aside(), progress_bars([policy], len(jobs), samples) as (watch, _):
+        (result,) = run_policies([policy], scenario, watch)
     really = _really(recorded)
     if outputs.json is not None:
         write_json(result.to_json() | {"recorded": really} | speeds_to_json(speeds), outputs.json)

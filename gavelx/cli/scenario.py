@@ -130,7 +130,7 @@ def load_scenario(typed: RunOptions, opens: frozenset[Kind] = frozenset()) -> Sc
         capacities=capacities,
         settings=settings,
         measured=tuple(read_measurements(typed.measured)) if typed.measured is not None else (),
-        speed_samples=_speed_samples(typed, throughputs, cluster),
+        speed_samples=speed_samples(typed.speed_samples, throughputs, cluster),
     )
     if typed.measured is not None:
         _check_measured(scenario, typed.measured)
@@ -150,11 +150,11 @@ def with_elasticity(jobs: Sequence[Job], text: str | None) -> tuple[Job, ...]:
         raise OptionError(error.problem, where="--elasticity", expected=error.expected) from None
 
 
-def _speed_samples(typed: RunOptions, throughputs: Throughputs, cluster: Cluster) -> int:
+def speed_samples(wanted: int | None, throughputs: Throughputs, cluster: Cluster) -> int:
     """The number of repetitions with sampled speeds; 0 where no speed of this cluster is estimated."""
     if not any(way.accelerator in cluster.accelerators for way in throughputs.ranges):
         return 0
-    return SPEED_SAMPLES if typed.speed_samples is None else typed.speed_samples
+    return SPEED_SAMPLES if wanted is None else wanted
 
 
 def _check_rules(jobs: Sequence[Job], rules: AnyRules, where: str) -> None:

@@ -102,6 +102,11 @@ def test_a_job_from_submission_to_replay(
     faster = json.loads(said(capsys, "replay", str(tmp_path / "state"), "--policy", "fifo", *newer, "--json", "-"))
     assert faster["makespan_s"] < 0.5
     assert [row["estimated"] for row in faster["speeds"]] == [1]
+    low, high = faster["intervals"]["makespan_s"]
+    assert low < faster["makespan_s"] < high and faster["speed_samples"] == 19
+    once = ["replay", str(tmp_path / "state"), "--policy", "fifo", *newer, "--speed-samples", "0", "--json", "-"]
+    assert faster["makespan_s"] == (alone := json.loads(said(capsys, *once)))["makespan_s"]
+    assert "intervals" not in alone and "intervals" not in slower
     assert "h100" in said(
         capsys, "replay", str(tmp_path / "state"), "--policy", "fifo", *newer, "--strict-speeds", code=2
     )
