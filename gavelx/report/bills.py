@@ -9,11 +9,12 @@ import jinja2
 from markupsafe import Markup
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from gavelx.report.plots import GRID, Canvas, Plot, policy_style, svg_of
+from gavelx.report.plots import GRID, INK, Canvas, Plot, policy_style, svg_of
 from gavelx.report.words import digits, printable, short
 
 Row = dict[str, Any]
-"""A bill: ``policy, prices, as_of, busy_usd, idle_usd, total_usd, kwh, kg_co2``, and ``intervals`` in words."""
+"""A bill: ``policy, prices, as_of, busy_usd, idle_usd, total_usd, kwh, kg_co2``, ``intervals`` in words, and the
+ends of that of the total, ``total_between``, or None."""
 
 
 def bill_report(
@@ -47,7 +48,10 @@ def bill_report(
 
 
 def draw_bills(figure: Canvas, rows: Sequence[Row]) -> None:
-    """A panel for each price table, and in it a bar for each run: what jobs paid, and what was idle in grey."""
+    """A panel for each price table, and in it a bar for each run.
+
+    It shows what jobs paid, what was idle in grey, and the interval of the total as a line.
+    """
     tables = list(dict.fromkeys(row["prices"] for row in rows))
     panels = figure.subplots(len(tables), 1, sharex=True, squeeze=False)[:, 0]
     for axes, table in zip(panels, tables, strict=True):
@@ -58,13 +62,16 @@ def draw_bills(figure: Canvas, rows: Sequence[Row]) -> None:
             axes.barh(
                 place, row["idle_usd"], left=row["busy_usd"], height=0.62, color=GRID, alpha=0.4, linewidth=0
             )
+            if (ends := row["total_between"]) is not None:
+                axes.plot(ends, (place, place), color=INK, linewidth=1.2, marker="|", markersize=6)
         axes.set_yticks(range(len(of_table)), ["\N{THIN SPACE}" + short(row["policy"]) for row in of_table])
         axes.set_ylim(len(of_table) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0)
         axes.set_title(short(table, 60))
         axes.grid(True, axis="x")
         axes.set_axisbelow(True)
-    panels[-1].set_xlabel("US dollars; grey: idle")
+    line = "; line: interval of the total" * any(row["total_between"] for row in rows)
+    panels[-1].set_xlabel(f"US dollars; grey: idle{line}")
     panels[-1].xaxis.set_major_locator(MaxNLocator(6))
     panels[-1].xaxis.set_major_formatter(FuncFormatter(lambda usd, _: f"{usd:,.12g}"))
 

@@ -13,7 +13,11 @@ def row(policy: str, prices: str, busy_usd: float, idle_usd: float = 1.0, kg_co2
     total = {"busy_usd": busy_usd, "idle_usd": idle_usd, "total_usd": busy_usd + idle_usd}
     energy = {"kwh": 1234.0, "kg_co2": kg_co2}
     intervals = {**dict.fromkeys([*total, *energy], ""), "kwh": "0.0123 - 2,000"}
-    return {"policy": policy, "prices": prices, "as_of": None, "intervals": intervals} | energy | total
+    return (
+        {"policy": policy, "prices": prices, "as_of": None, "intervals": intervals, "total_between": None}
+        | energy
+        | total
+    )
 
 
 ROWS = [row(policy, prices, 10.0 * n) for n, (prices, policy) in enumerate(product("AB", ("fifo", "las")), 1)]
@@ -29,6 +33,12 @@ def test_a_row_for_each_run_and_a_column_for_each_table() -> None:
     assert page.count("<small>0.0123 - 2,000</small>") == 4
     assert re.findall(r'class="best">([\d.]+)<', page) == ["11.00", "31.00"]
     assert page.count("<svg") == 1 and page == bill_report(ROWS, ABOUT)
+
+
+def test_the_interval_of_a_total_is_a_line() -> None:
+    page = bill_report([ROWS[0] | {"total_between": (7.0, 19.0)}, *ROWS[1:]], ABOUT)
+    assert "line: interval of the total" in page and "line: interval" not in bill_report(ROWS, ABOUT)
+    assert page.count("<path") > bill_report(ROWS, ABOUT).count("<path")
 
 
 def test_remarks_are_below_the_table() -> None:
