@@ -26,6 +26,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAIN := $(addprefix --constraint ,$(strip $(CONSTRAINTS)))
 
+unexport PYTHONDONTWRITEBYTECODE  # which containers set; hundreds of processes of tests import the same modules
 .DEFAULT_GOAL := help
 .PHONY: help compare test test-quick test-core test-gpu simulate chaos check bench experiments deployed proto format clean
 
