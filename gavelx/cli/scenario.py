@@ -17,7 +17,6 @@ from gavelx.cluster import Cluster
 from gavelx.elastic import Elastic
 from gavelx.errors import OptionError, UserError, WorkloadError
 from gavelx.estimated_speeds import with_estimates
-from gavelx.estimator import DEFAULT, make_estimator
 from gavelx.estimator.estimated_table import Believed, ways_of
 from gavelx.estimator.sampled_table import sampled
 from gavelx.files.data_sheets import load_data_sheets, other_spellings
@@ -72,6 +71,8 @@ class Scenario:
         """The speeds that a policy with these kinds of configurations knows at first; None: all of them."""
         if not self.measured:
             return None
+        from gavelx.estimator import DEFAULT, make_estimator  # noqa: PLC0415  # slow to import, and only needed here
+
         ways = ways_of(
             list(dict.fromkeys(job.job_type for job in self.jobs)),
             self.cluster.accelerators,
