@@ -66,6 +66,13 @@ def test_a_pue_that_is_unknown_is_said(bill, tmp_path: Path) -> None:
     assert "PUE: 1.3 (a100=3)." in " ".join(bill(RUN, "--prices", "a100=3", "--pue", "1.3").out.split())
 
 
+def test_the_page_draws_the_interval_of_the_total(bill, tmp_path: Path) -> None:
+    page = tmp_path / "bill.html"
+    for run, drawn in ((ESTIMATED, True), (RUN, False)):
+        bill(run, "--prices", "gcp", "--html", page)
+        assert ("line: interval of the total" in page.read_text()) == drawn
+
+
 def test_little_energy_is_not_nothing(bill, tmp_path: Path) -> None:
     page, short_run = tmp_path / "bill.html", RUN | {"per_job": [{"job_id": 0, "device_s": {"a100": 36.0}}]}
     row = bill(short_run, "--prices", "gcp", "--html", page).out
