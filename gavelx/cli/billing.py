@@ -173,8 +173,7 @@ def _row(charge: Charge) -> dict[str, Any]:
     """A bill as a row of the report."""
     bill, intervals = charge.bill, {name: charge.interval(name) for name in charge.figures}
     names = {"policy": bill.policy, "prices": bill.prices, "as_of": bill.as_of}
-    ends = charge.intervals.of.get("total_usd") if charge.interval("total_usd") and charge.intervals else None
-    return {**names, **charge.figures, "intervals": intervals, "total_between": ends}
+    return {**names, **charge.figures, "intervals": intervals, "total_between": charge.between("total_usd")}
 
 
 def _about(typed: BillOptions) -> list[tuple[str, str]]:

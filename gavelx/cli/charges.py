@@ -54,11 +54,15 @@ class Charge:
         figures = {(0, number): each.figures for number, each in enumerate(self.repetitions)}
         return intervals_of(figures)[0] if figures else None
 
-    def interval(self, name: str) -> str:
-        """The interval of a figure in words; empty if it has none, or one without a width."""
+    def between(self, name: str) -> tuple[float, float] | None:
+        """The ends of the interval of a figure; None if it has none, or one without a width."""
         low, high = self.intervals.of.get(name, (0.0, 0.0)) if self.intervals else (0.0, 0.0)
+        return (low, high) if low < high else None
+
+    def interval(self, name: str) -> str:
+        """The same in words; empty for None."""
         word = digits if name in ("kwh", "kg_co2") else number
-        return f"{word(low)} - {word(high)}" if low < high else ""
+        return " - ".join(map(word, self.between(name) or ()))
 
 
 def is_as_run(spec: str) -> bool:

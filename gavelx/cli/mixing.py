@@ -83,18 +83,18 @@ def mix(typed: MixOptions, *, as_json: bool) -> bool:
         if samples:
             stderr().print(f"simulating it {samples} more times, with speeds drawn from their ranges", style="dim")
         for sample in range(1, samples + 1):
-            other = sampled(throughputs, sample)
-            repetitions.append(repeated(found, other, policy, rules, typed.time_budget))
+            drawn = sampled(throughputs, sample)
+            repetitions.append(repeated(found, drawn, policy, rules, typed.time_budget))
     bought = [offer for offer, _ in found.bought()]
     if terms.kind == "spot":
-        stderr().print(SPOT)
+        stderr().print(SPOT, soft_wrap=True)
     tell_of_age({str(one): one.as_of for one in bought if one.as_of is not None}, typed.prices, typed.as_of)
     if as_json:
-        of = {"prices": typed.prices, "as_of": terms.as_of, "kind": terms.kind}
+        asked = {"prices": typed.prices, "as_of": terms.as_of, "kind": terms.kind}
         again = {"repetitions": [one._asdict() for one in repetitions]} if repetitions else {}
         intervals = _intervals(repetitions)
-        drawn = again | (intervals.to_json() if intervals else {})
-        print_json(of | found.to_json() | drawn | speeds_to_json(speeds))
+        again |= intervals.to_json() if intervals else {}
+        print_json(asked | found.to_json() | again | speeds_to_json(speeds))
     else:
         print_mix(found, repetitions, terms.kind, stdout())
         print_speeds(speeds, stdout())
