@@ -8,6 +8,7 @@ import pytest
 from gavelx.elastic import Elastic
 from gavelx.jobs import Job
 from gavelx.mechanism.events import JobSubmitted, LeaseEnded, PolicyChanged, Resized
+from gavelx.mechanism.rules import DEFAULT
 from gavelx.policies import load_policy
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.store.records import Entry
@@ -139,5 +140,26 @@ def test_the_lease_after_begins_when_rank_0_goes_over(
             desk.settle()
         (event,) = [entry.event for entry in desk.log if isinstance(entry.event, LeaseEnded)]
         assert event.held_s == pytest.approx(held_s)
+
+    run(main())
+
+
+@pytest.mark.parametrize("saves", [False, True])
+def test_processes_that_leave_where_no_size_was_to_change_have_failed(saves: bool) -> None:
+    """They exit as in a change of size: without a step forward the job is given up, and not launched for ever."""
+
+    async def main() -> None:
+        desk = Elastically(range(1, 9))
+        await desk.begin()
+        for n in range(1, DEFAULT.max_failures + 1):
+            (lease,) = desk.leases()
+            left = {"job_id": 0, "exit_code": 79, "left": True, "reason": "they left", "held_s": 1.0}
+            ended = wire.Ended(report_id=f"{n}", lease_id=lease.lease.id, steps_done=10.0 * n * saves, **left)
+            desk.here.receive(desk.session, desk.stream, wire.FromAgent(ended=ended))
+            desk.settle()
+            desk.passes(60.0)
+        known = desk.state.jobs[0]
+        assert (known.ended, known.failures) == (("", 0) if saves else ("failed", DEFAULT.max_failures))
+        assert known.reason == "its processes left (79), and no change of its size asked them to"
 
     run(main())

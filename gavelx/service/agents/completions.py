@@ -141,10 +141,15 @@ class LeaseCompletions:
         lease.finals[server_id] = ended
         if ended.complete and server_id == run.parts[0].server_id:
             lease.complete_s = time.monotonic()
-        went_on = ended.complete or ended.left
+        went_on = ended.complete or (ended.left and not self._leaves_for_nothing(run))
         if event is not PartEvent.STOP and not run.stopping and (ended.failed or not went_on):
             self.stop(run, "another part of the gang has ended")
         self._end_if_over(run)
+
+    def _leaves_for_nothing(self, run: LeaseRecord) -> bool:
+        """Whether rank 0's processes left the job as in a change of size, and it goes on in no other lease."""
+        first = self._tracked[run.lease.id].finals.get(run.parts[0].server_id)
+        return first is not None and first.left and not run.gives_up
 
     def _taken_for_lost(self, server_id: int, ended: wire.Ended) -> tuple[LeaseRecord, Stopped] | None:
         """The lease that this is rank 0's late report on, and what was charged for it; None if there is none."""
@@ -190,6 +195,9 @@ class LeaseCompletions:
             held_s = max(held_s, run.stopped.lost_s)  # until the lease was taken back, or had ended there
         told = min(finals.values(), key=lambda final: (not final.failed, not final.reason))
         note: Note = {"reason": told.reason[:500], "exit_code": told.exit_code}
+        if not failed and self._leaves_for_nothing(run):
+            failed = steps <= run.from_steps
+            note["reason"] = f"its processes left ({told.exit_code}), and no change of its size asked them to"
         if gone := sorted(server for server, final in finals.items() if final.reason == GONE):
             note["gone"] = gone  # these were held as long as the last heartbeat said
         taken_back = run.stopping or run.continued_by is not None
