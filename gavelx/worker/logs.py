@@ -12,7 +12,8 @@ from gavelx.worker.shim import open_file
 CHUNK_BYTES = 1 << 16
 CHUNKS_AT_ONCE = 4
 """Parts that are sent before other messages get their turn."""
-_NAME = re.compile(r"out\.(\d+)(?:\.(\d+))?\.log")
+_NAME = re.compile(r"out\.(\d{1,9})(?:\.(\d{1,18}))?\.log")
+"""A job may have made others, with numbers that fit into no message."""
 
 
 class Tail:

@@ -93,7 +93,7 @@ class ProcessRunner:
         for folder in self.folder.all():
             try:
                 keep = self._find(folder)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
+            except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
                 log.warning("lease %d is over: its files were written by another (%r)", folder.lease_id, error)
                 keep = False
             if not keep:
@@ -399,10 +399,10 @@ class ProcessRunner:
         """The running leases, for measurements of their usage."""
         found = {}
         for running in self._all():
-            shim = running.folder.shim()
-            if shim is not None:
+            pid = (running.folder.shim() or {}).get("pid")
+            if isinstance(pid, int):  # a job may have written something else there
                 devices, slots = tuple(running.devices), max(running.now.slots, len(running.devices))
-                found[running.now.lease_id] = Measured(int(shim["pid"]), devices, slots)
+                found[running.now.lease_id] = Measured(pid, devices, slots)
         return found
 
     @staticmethod

@@ -179,7 +179,7 @@ class Folder:
     def all(self) -> Iterator[LeaseFolder]:
         """Every lease on the disk, oldest first; none where a job has removed them all."""
         found = self.leases.iterdir() if self.leases.exists() else ()
-        ids = sorted(int(path.name) for path in found if path.name.isdigit())
+        ids = sorted(int(path.name) for path in found if path.name.isdecimal())
         yield from (self.lease(lease_id) for lease_id in ids)
 
     def create(self, lease_id: int) -> LeaseFolder:

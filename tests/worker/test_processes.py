@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import signal
 import sys
@@ -349,6 +350,7 @@ def test_a_folder_outside_the_shared_one_is_refused(tmp_path: Path, folder: str)
         ("launch.json", {}),
         ("launch.json", {"job_id": [], "job_folder": "/x"}),
         ("launch.json", {"job_id": 3, "job_folder": 7}),
+        ("launch.json", {"job_id": math.inf, "job_folder": "/x"}),
         ("launch.json", {"job_id": 3, "job_folder": "/x", "until_monotonic_s": "soon", "size": {}}),
         ("launch.json", {"job_id": 3, "job_folder": "/x", "until_monotonic_s": 1.0, "size": {"devices": 1}}),
         ("ended.json", {}),
@@ -474,6 +476,23 @@ sys.exit(7)
         m.scheduler.send(send_log={"request_id": "r", "job_id": 101})
         await until(lambda: m.scheduler.log_parts and m.scheduler.log_parts[-1].last, "the log is sent")
         assert b"".join(part.chunk.text for part in m.scheduler.log_parts) == b"ready\n"
+
+    play(tmp_path, scene)
+
+
+def test_a_lease_whose_shim_file_is_not_the_shims_is_not_measured(tmp_path: Path) -> None:
+    """Others are: a job that writes over it ends no thread that measures all."""
+    code = """
+import os
+with open(os.path.join(os.path.dirname(os.environ["GAVELX_LEASE_FILE"]), "shim.json"), "w") as file:
+    file.write('{"pid": "x"}')
+print("ready", flush=True)
+"""
+
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, code + "import time" + FOREVER)
+        await printed(m, 1)
+        assert m.runner.measured() == {}
 
     play(tmp_path, scene)
 

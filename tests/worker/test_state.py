@@ -50,6 +50,15 @@ def test_a_shims_lock_passes_on_to_its_children(tmp_path: Path) -> None:
     folder.close()
 
 
+def test_a_folder_beside_the_leases_is_none_of_them(tmp_path: Path) -> None:
+    """A job may make any: the digit that is no number as well."""
+    folder = Folder(tmp_path)
+    for name in ("7", "\u00b2", "x"):
+        (folder.leases / name).mkdir()
+    assert [lease.lease_id for lease in folder.all()] == [7]
+    folder.close()
+
+
 def test_old_leases_are_forgotten_but_never_what_nobody_heard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
