@@ -9,9 +9,26 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gavelx.mechanism.commands import Command, GiveUp, Launch, Lease, Resize, Stop, by_server
-from gavelx.mechanism.events import Event, JobCancelled, JobSubmitted, LeaseEnded, Resized, WorkerLost
+from gavelx.mechanism.events import (
+    Event,
+    JobCancelled,
+    JobSubmitted,
+    LeaseEnded,
+    Resized,
+    ServerOffers,
+    WorkerDrained,
+    WorkerJoined,
+    WorkerLost,
+)
 from gavelx.mechanism.live import LiveJobs
 
+TAKEN_BACK: dict[type[Event], str] = {
+    WorkerLost: "a server of it is lost",
+    WorkerJoined: "a server of it came back without it",
+    WorkerDrained: "a server of it is drained",
+    ServerOffers: "a server of it lends fewer devices",
+}
+"""Why a lease ends at an event that is not about the turns of jobs."""
 KEPT, KEPT_ENDED = 200, 20
 """Decisions about one job, and about one that has ended; of longer stories the beginning and the end are kept."""
 
@@ -69,7 +86,7 @@ class Stories:
                     before = f"lease {command.lease.continues} is to be continued by "
                     self._tell(command.lease.job_id, event, before + self._launched(command.lease, live))
                 case Stop() if (lease := self._leases.get(command.lease_id)) is not None:
-                    self._tell(lease.job_id, event, f"lease {lease.id} is taken back: {_why(lease, live)}")
+                    self._tell(lease.job_id, event, f"lease {lease.id} is taken back: {_why(event, lease, live)}")
                 case GiveUp():
                     self._tell(command.job_id, event, "given up: it failed too often without a step forward")
 
@@ -111,10 +128,12 @@ def _owed(lease: Lease, live: LiveJobs) -> str:
     return f"{abs(behind_s):,.0f} s {'behind' if behind_s >= 0 else 'ahead of'} its share of {share:.0%}"
 
 
-def _why(lease: Lease, live: LiveJobs) -> str:
+def _why(event: Event, lease: Lease, live: LiveJobs) -> str:
     j = live.index.get(lease.job_id)
     if j is None or live.done[j]:
         return "the job has ended"
+    if (server := TAKEN_BACK.get(type(event))) is not None:
+        return server
     held_s, promised_s = float(live.held_s[j]), float(live.promised_s[j])
     return f"others are further behind, with {held_s:,.0f} s held of {promised_s:,.0f} s promised"
 

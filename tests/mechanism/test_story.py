@@ -2,9 +2,20 @@
 
 import pytest
 
+from gavelx.cluster import Server
 from gavelx.mechanism import Mechanism, story
 from gavelx.mechanism.commands import Command, Launch, Solve
-from gavelx.mechanism.events import Allocated, Event, JobCancelled, JobSubmitted, Wake, WorkerLost
+from gavelx.mechanism.events import (
+    Allocated,
+    Event,
+    JobCancelled,
+    JobSubmitted,
+    ServerOffers,
+    Wake,
+    WorkerDrained,
+    WorkerJoined,
+    WorkerLost,
+)
 from gavelx.mechanism.story import Stories
 from tests.mechanism.test_mechanism import ended, job, launched, shares, with_servers
 
@@ -63,6 +74,23 @@ def test_failures_lost_servers_and_cancelling_are_told() -> None:
     assert f"60: lease 2 lost server {leases[1].devices[0].server_id}" in told.what(1)
     assert told.what(1)[-1] == "70: cancelled"
     assert told.what(9) == []
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        (WorkerLost(60.0, 0), "a server of it is lost"),
+        (WorkerDrained(60.0, 0), "a server of it is drained"),
+        (ServerOffers(60.0, 0, 0, number=1), "a server of it lends fewer devices"),
+        (WorkerJoined(60.0, Server(0, "fast", 1), epoch=1), "a server of it came back without it"),
+    ],
+)
+def test_a_lease_that_a_server_takes_with_it_is_not_taken_back_for_others(event: Event, why: str) -> None:
+    told = Told(with_servers(1), 1.0)
+    told.handle(JobSubmitted(0.0, job(0)))
+    told.handle(Wake(0.0))
+    told.handle(event)
+    assert f"60: lease 1 is taken back: {why}" in told.what(0)
 
 
 def test_of_a_long_story_beginning_and_end_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
