@@ -20,7 +20,7 @@ from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.api.calls import Call
 from gavelx.service.api.naming import RULE
 from gavelx.service.api.waiting import NEW, Waiting, failures
-from gavelx.service.state.state import State
+from gavelx.service.state.state import JobRecord, State
 from gavelx.throughputs import Setting
 
 _explanations: dict[int, Explanation] = {}
@@ -88,7 +88,7 @@ def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> d
         if job.elastic is not None:
             document["size"] = {"devices": len(run.lease.devices), "batch": run.lease.configuration.batch}
     why = _why(state, here, document, live)
-    document["why"] = "; ".join(filter(None, (why, failures(known))))
+    document["why"] = "; ".join(filter(None, (why, failures(known) or _last_end(known))))
     return document
 
 
@@ -207,6 +207,11 @@ def _why(state: State, here: AgentRegistry, document: dict[str, Any], live: JobV
     if document["promised_share"] > 0:
         return "; ".join(filter(None, (Waiting(state).turn(live, job_id), _kept(document), limited)))
     return limited or "the policy gives it nothing"
+
+
+def _last_end(known: JobRecord) -> str:
+    """How the last lease ended of a job that never failed: a server may not have been able to start it."""
+    return f"its last lease ended: {known.reason}" if known.reason else ""
 
 
 def _kept(document: dict[str, Any]) -> str:

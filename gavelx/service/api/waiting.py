@@ -36,6 +36,9 @@ class Waiting:
         return (self.nowhere(job_id) or f"{self._state.policy} gives it nothing now") + failed
 
     def turn(self, live: JobView, job_id: int) -> str:
+        """What a job waits for that was promised time; servers may have gone since."""
+        if nowhere := self.nowhere(job_id):
+            return nowhere
         others = self._held_by_others(job_id) or "others are further behind"
         return f"it waits for its turn: {live.share:.1%} of its time was promised, and {others}"
 
