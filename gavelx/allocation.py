@@ -6,7 +6,6 @@ Legend: J jobs, A accelerator types, C configurations.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from gavelx import frames
 from gavelx.errors import SharesError
 from gavelx.execution import DEFAULT, Execution
+from gavelx.fixed import fixed_property
 from gavelx.memory import Memory
 from gavelx.promises import Promises
 from gavelx.snapshot import Snapshot
@@ -115,12 +115,12 @@ class Allocation:
         excess = self.certificate.violation
         assert excess <= FEASIBLE, f"by its certificate the shares pass a limit by {excess:.4g}"
 
-    @cached_property
+    @fixed_property
     def share_JA(self) -> Floats:
         """The share of time in which each job has devices of each accelerator type; in a mix it has several."""
         return self.snapshot.configurations.by_job_and_type(self.share_C)
 
-    @cached_property
+    @fixed_property
     def throughput_J(self) -> Floats:
         """Effective throughput in steps/s: the mean of each job's speeds, weighted by its shares."""
         table = self.snapshot.configurations

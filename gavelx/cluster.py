@@ -5,12 +5,12 @@ Legend: A accelerator types.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.errors import OptionError
+from gavelx.fixed import Fixed, fixed_property
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def fewest_servers(width: int, servers: Mapping[int, int]) -> int:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class Cluster(Fixed):
     """The servers that jobs may run on. Any name may be a type's; names are compared in lower case.
 
     ``accelerators`` lists the types in the order in which the user named them; every array with an ``A`` axis
@@ -96,17 +96,16 @@ class Cluster:
             raise OptionError(f"{text!r} has no device at all", where="--cluster", expected=form)
         return Cluster.of(counts, devices_per_server)
 
-    @cached_property
+    @fixed_property
     def devices_A(self) -> NDArray[np.int64]:
         """Devices of each accelerator type."""
         index = {name: a for a, name in enumerate(self.accelerators)}
         counts_A = np.zeros(len(index), dtype=np.int64)
         for server in self.servers:
             counts_A[index[server.accelerator]] += server.device_count
-        counts_A.setflags(write=False)
         return counts_A
 
-    @cached_property
+    @fixed_property
     def server_A(self) -> NDArray[np.int64]:
         """Devices of the largest server of each accelerator type."""
         sizes = dict.fromkeys(self.accelerators, 0)

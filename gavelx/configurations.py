@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.configuration import ALONE, ConfigurationSet, equally_wide, keys, widened
+from gavelx.fixed import Fixed, fixed_property
 from gavelx.throughputs import End
 
 Floats = NDArray[np.float64]
@@ -26,7 +27,7 @@ CHUNK = 65536
 
 
 @dataclass(frozen=True, eq=False)
-class Configurations:
+class Configurations(Fixed):
     """Which configurations exist and what each gives.
 
     * ``accelerator_C``, ``devices_C``: the accelerator type (an index) and the number of its devices in use; of a
@@ -85,6 +86,8 @@ class Configurations:
             assert len(self.lower_M) == len(self.upper_M) == len(self.job_M)
         else:
             assert self.lower_M is self.upper_M is None
+        if self.kind_J is not None:
+            self.kind_J.setflags(write=False)
 
     @staticmethod
     def of_matrix(
@@ -110,14 +113,14 @@ class Configurations:
     def __len__(self) -> int:
         return len(self.accelerator_C)
 
-    @cached_property
+    @fixed_property
     def members_C(self) -> Ints:
         """The number of jobs in each configuration: 1, or 2 for a pair."""
         if len(self.job_M) == len(self):  # every configuration has a member
             return np.broadcast_to(np.int64(1), (len(self),))
         return np.bincount(self.configuration_M, minlength=len(self))
 
-    @cached_property
+    @fixed_property
     def runnable_C(self) -> NDArray[np.bool_]:
         """Whether every member makes progress in the configuration, and it is not barred."""
         runnable, runs_M = ~self.barred_C, self.throughput_M > 0
@@ -125,7 +128,7 @@ class Configurations:
             runnable[self.configuration_M[~runs_M]] = False
         return runnable
 
-    @cached_property
+    @fixed_property
     def mixed_C(self) -> NDArray[np.bool_]:
         """Whether a configuration has devices of several types."""
         return np.asarray(self.others_CA.any(axis=1))
@@ -154,7 +157,7 @@ class Configurations:
         partner_P = np.where(rows.partner == ALONE, ALONE, id_J[rows.partner])
         return ConfigurationSet.of(id_J[rows.job], partner_P, *rows.columns()[2:])
 
-    @cached_property
+    @fixed_property
     def mode_C(self) -> Ints:
         """A number for jobs, size and placement: configurations of one mode differ only in accelerator type."""
         of_any_type = replace(self.rows, type=np.zeros(len(self), dtype=np.int64))
@@ -199,7 +202,7 @@ class Configurations:
                 return first[kind], j
         return None
 
-    @cached_property
+    @fixed_property
     def plain_M(self) -> NDArray[np.bool_]:
         """Whether the configuration of a membership is of one job, consolidated, in its own size."""
         plain_C = (self.members_C == 1) & ~self.spread_C & self.own_C
@@ -222,7 +225,7 @@ class Configurations:
         first_AC = sparse.csr_array((self.devices_C.astype(float), index), shape=(self.shape[1], len(self)))
         return first_AC + sparse.csr_array(self.others_CA.T.astype(float)) if self.has_mixes else first_AC
 
-    @cached_property
+    @fixed_property
     def throughput_JA(self) -> Floats:
         """Steps/s of each job alone, consolidated, in its own size, on each type; NaN if unknown, 0 if barred."""
         T_JA = np.full(self.shape, np.nan)
@@ -375,7 +378,7 @@ class Configurations:
             return None
         return self.configuration_M.astype(np.int32), self.first_J.astype(np.int32)
 
-    @cached_property
+    @fixed_property
     def first_J(self) -> Ints | None:
         """Where the memberships of each job begin, and the end of the last, if they are in the order of jobs."""
         J, A = self.shape

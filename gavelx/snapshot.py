@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from gavelx.cluster import Cluster
 from gavelx.configuration import ConfigurationSet
 from gavelx.configurations import Configurations
+from gavelx.fixed import Fixed, fixed_property
 from gavelx.job_table import JobTable, column
 from gavelx.jobs import Job
 from gavelx.memory import Memory
@@ -33,7 +34,7 @@ WAITING = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Snapshot:
+class Snapshot(Fixed):
     """Live jobs with their progress, the cluster, the configurations, and the prices.
 
     * ``known``: every configuration with a known speed; ``opened``: the kinds that a policy may use beyond the
@@ -182,12 +183,12 @@ class Snapshot:
         """Some of these configurations under the ids of the jobs."""
         return self.configurations.named(self.id_J, c_P)
 
-    @cached_property
+    @fixed_property
     def id_J(self) -> Ints:
         """The ids of the jobs."""
         return column(self.jobs, "id")
 
-    @cached_property
+    @fixed_property
     def open_C(self) -> NDArray[np.bool_]:
         """Whether a policy may use each of the known configurations."""
         use_C = np.ones(len(self.known), dtype=bool)
@@ -209,12 +210,12 @@ class Snapshot:
     def devices_A(self) -> NDArray[np.int64]:
         return self.cluster.devices_A
 
-    @cached_property
+    @fixed_property
     def usable_C(self) -> NDArray[np.bool_]:
         """Whether a configuration can ever run here: its members make progress and its devices exist."""
         return self.configurations.runnable_C & self.fits_C
 
-    @cached_property
+    @fixed_property
     def runs_J(self) -> NDArray[np.bool_]:
         """Whether each job can run here at all, alone or beside another."""
         table = self.configurations
@@ -224,7 +225,7 @@ class Snapshot:
         runs_J[table.job_M[self.usable_C[table.configuration_M]]] = True
         return runs_J
 
-    @cached_property
+    @fixed_property
     def fits_C(self) -> NDArray[np.bool_]:
         """Whether the cluster has the devices that a configuration needs.
 

@@ -29,6 +29,7 @@ NOUNS = {
         "dense",
         "errors",
         "execution",
+        "fixed",
         "frames",
         "job_table",
         "jobs",

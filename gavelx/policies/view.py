@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.errors import PolicyError
+from gavelx.fixed import fixed_property
 from gavelx.metrics import equal_share, equal_share_throughput
 from gavelx.snapshot import Snapshot
 from gavelx.solvers.program.statement import Affine
@@ -92,7 +93,7 @@ class View:
         useful_M[order_M] = faster_N[np.cumsum(new_M) - 1]
         return self._per_job(table.per_job(np.where(runs_M, usd_M, 0.0) * useful_M * (table.throughput_M > 0)))
 
-    @cached_property
+    @fixed_property
     def cheapest_usd_J(self) -> Floats:
         """Dollars per hour that each job pays for a step/s where that is cheapest; 0 for one that can run nowhere.
 
@@ -155,7 +156,7 @@ class View:
             )
         return np.where(unknown_A, absent, self.usd_per_hour_A)
 
-    @cached_property
+    @fixed_property
     def proportional_throughput_J(self) -> Floats:
         """Steps/s of each job with a slice of every type in proportion to its devices: sum_a T_ja W_a / sum W."""
         devices_A, table = self.snapshot.devices_A, self.snapshot.configurations
@@ -169,12 +170,12 @@ class View:
         speed_M = table.throughput_M * weight_A[table.accelerator_C[table.configuration_M]]
         return np.asarray(np.bincount(table.job_M, speed_M * table.plain_M, self.J), dtype=float)
 
-    @cached_property
+    @fixed_property
     def equal_share_throughput_J(self) -> Floats:
         """Steps/s of each job with 1/n of every type, n being the number of jobs (the isolated allocation)."""
         return self.with_equal_share(np.ones(len(self.snapshot.accelerators)))
 
-    @cached_property
+    @fixed_property
     def equal_share_usd_per_hour_J(self) -> Floats:
         """What the equal share of each job costs while the job holds it."""
         share_JA = equal_share(self.scale_factor_J, self.snapshot.devices_A, max(1, self.J))
@@ -185,12 +186,12 @@ class View:
         T_JA, n_J = self.snapshot.configurations.throughput_JA * worth_A, np.full(self.J, float(self.J))
         return equal_share_throughput(T_JA, self.scale_factor_J, self.snapshot.devices_A, n_J)
 
-    @cached_property
+    @fixed_property
     def fastest_throughput_J(self) -> Floats:
         """Steps/s of each job in the fastest configuration that the cluster can hold."""
         return self._fastest(self.snapshot.usable_C)
 
-    @cached_property
+    @fixed_property
     def fastest_own_throughput_J(self) -> Floats:
         """The same in the size as submitted; in any size, for a job that the cluster cannot hold in that one."""
         own_J = self._fastest(self.snapshot.usable_C & self.snapshot.configurations.own_C)
@@ -202,7 +203,7 @@ class View:
         np.maximum.at(fastest_J, table.job_M[among_M], table.throughput_M[among_M])
         return fastest_J
 
-    @cached_property
+    @fixed_property
     def needed_throughput_J(self) -> Floats:
         """Steps/s with which each job would just meet its deadline: steps left / time left; 0 without a deadline.
 
@@ -224,7 +225,7 @@ class View:
         """Dollars that the same steps would have cost with equal shares; NaN where a price was not known."""
         return self.snapshot.equal_share_usd_J
 
-    @cached_property
+    @fixed_property
     def priced_past_J(self) -> NDArray[np.bool_]:
         """Of which jobs both are known."""
         return ~np.isnan(self.spent_usd_J + self.equal_share_usd_J)
@@ -250,7 +251,7 @@ class View:
     def weight_J(self) -> Floats:
         return self.snapshot.weight_J
 
-    @cached_property
+    @fixed_property
     def team_J(self) -> NDArray[np.str_]:
         """The team of each job: the first part of its owner's path, ``ml`` for ``ml/ann``; or empty."""
         return np.array([job.owner.partition("/")[0] for job in self.snapshot.jobs], dtype=np.str_)
