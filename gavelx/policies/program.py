@@ -13,7 +13,7 @@ from dataclasses import fields
 import numpy as np
 
 from gavelx.allocation import Allocation
-from gavelx.errors import PolicyError
+from gavelx.errors import PolicyError, ProgramError
 from gavelx.policies import terms
 from gavelx.policies.base import Floats, Policy
 from gavelx.policies.convex import Hatch, is_convex
@@ -80,7 +80,8 @@ class Maximize(Policy):
             if isinstance(term, Worst):
                 worst.append(stated.Worst(self._concave(factor, term), _of_those_that_run(term, view)))
             elif isinstance(term, Sum) and isinstance(term.term, Log):
-                logs.append(_logs(self._concave(factor, term), linear(term.term.term, view), view))
+                affine = linear(term.term.term, view)
+                logs.append(_logs(self._concave(factor, term), affine, view, where=repr(term)))
             else:
                 total = total.plus(self._single(linear(term, view), term).scaled(factor))
         requirements = self._requirements(view)
@@ -250,8 +251,21 @@ def _gain(constraint: Constraint, view: View) -> stated.Affine:
     return Plus(more, -1.0 * less).linear(view)
 
 
-def _logs(factor: float, affine: stated.Affine, view: View) -> stated.Logs:
-    """Logarithms of rows, counted by priority; those that are 0 whatever the shares are do not count."""
-    reach_R = affine.matrix_RC @ view.snapshot.usable_C.astype(float) + affine.constant_R
-    weight_R = view.weight_J if affine.rows == "job" else np.ones(len(affine.constant_R))
-    return stated.Logs(np.where(reach_R > 0, factor * weight_R, 0.0), affine)
+def _logs(factor: float, affine: stated.Affine, view: View, where: str) -> stated.Logs:
+    """Logarithms of rows, counted by priority.
+
+    Those of jobs that can run nowhere do not count, nor those that are 0 whatever the shares are. Raises
+    :class:`ProgramError` for another that no shares make positive.
+    """
+    per_job, matrix_RC = affine.rows == "job", affine.matrix_RC
+    reach_R = matrix_RC.maximum(0) @ view.snapshot.usable_C.astype(float) + affine.constant_R
+    wanted_R = abs(matrix_RC).sum(axis=1) + abs(affine.constant_R) > 0
+    if per_job:
+        wanted_R &= view.runs_J
+    if (wrong_R := wanted_R & (reach_R <= 0)).any():
+        row = int(wrong_R.argmax())
+        whose = f" for job {view.snapshot.jobs[row].id}" if per_job else ""
+        problem = f"it is the logarithm of nothing or less{whose}, whatever the shares are"
+        raise ProgramError(problem, where=where, expected="a term that can be positive")
+    weight_R = view.weight_J if per_job else np.ones(len(reach_R))
+    return stated.Logs(np.where(wanted_R & (reach_R > 0), factor * weight_R, 0.0), affine)

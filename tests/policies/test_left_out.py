@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gavelx.cluster import Cluster
+from gavelx.errors import ProgramError
 from gavelx.jobs import Job
 from gavelx.policies import load_policy
 from gavelx.snapshot import Snapshot
@@ -111,3 +112,27 @@ def test_so_it_is_under_the_published_rules(name: str) -> None:
     allocation = as_published(load_policy(name), snapshot := instant(6, 2))
     assert allocation.certificate.objective > 0.0
     assert allocation.notes == (named(snapshot),)
+
+
+def test_a_logarithm_that_can_be_positive_counts() -> None:
+    """All shares of all jobs would cost more than any makes; those of an optimum do not."""
+    snapshot = snapshot_of([Job(j, "x", 1e3) for j in range(9)], Cluster.of({"v100": 2}), np.full((9, 1), 4.0))
+    answer = load_policy("Maximize(Sum(Log(Throughput() - 0.1 * Cost())))").allocate(snapshot)
+    net_J = answer.throughput_J - 0.1 * 2 * 3.0
+    assert net_J.min() > 0
+    assert answer.certificate.objective == pytest.approx(np.log(net_J).sum())
+
+
+@pytest.mark.parametrize("inside", ["-Throughput()", "Throughput() - 5", "-1.0 * Cost()"])
+def test_a_logarithm_that_nothing_makes_positive_is_an_error(inside: str) -> None:
+    snapshot = snapshot_of([Job(0, "x", 1e3)], Cluster.of({"v100": 2}), np.full((1, 1), 4.0))
+    with pytest.raises(ProgramError, match="logarithm of nothing or less"):
+        load_policy(f"Maximize(Sum(Log({inside})))").allocate(snapshot)
+
+
+def test_logarithms_of_types_are_no_labels_of_jobs() -> None:
+    snapshot = snapshot_of(
+        [Job(j, "x", 1e3) for j in range(5)], Cluster.of({"v100": 2, "k80": 3}), np.ones((5, 2))
+    )
+    answer = load_policy("Maximize(Sum(Log(Devices())))").allocate(snapshot)
+    assert answer.certificate.objective == pytest.approx(np.log(2.0) + np.log(3.0))

@@ -213,7 +213,7 @@ class Statement:
     def labels(self) -> tuple[Ints | Floats, ...]:
         """What else tells jobs apart, one number a job."""
         rates = (part.rates.label_J for part in self.worst if part.rates is not None)
-        return (*rates, *(part.weight_R for part in self.logs))
+        return (*rates, *(part.weight_R for part in self.logs if part.affine.rows == "job"))
 
 
 @dataclass(frozen=True, eq=False)
