@@ -174,8 +174,23 @@ class Answers(Checks):
                     self.fail("gangs are served beside other jobs", seen, snapshot, hint)
 
     def test_many_jobs_are_served(self) -> None:
-        """Each of a hundred jobs gets time where there are cheap devices for twice as many."""
-        jobs = [Job(j, f"kind {j % 3}", 1000.0, arrival_s=60.0 * j) for j in range(100)]
+        """Each of a hundred jobs gets time where there are cheap devices for twice as many.
+
+        Light ones do as well, and those without an owner or a deadline beside others that have one.
+        """
+        jobs = [
+            Job(
+                id=j,
+                job_type=f"kind {j % 3}",
+                total_steps=1000.0,
+                weight=(1.0, 0.3, 5.0)[j // 3 % 3],
+                arrival_s=60.0 * j,
+                slo=(None, 50.0)[j % 2],
+                duration_s=3600.0,
+                owner=("", "a", "b/cy")[j // 9 % 3],
+            )
+            for j in range(100)
+        ]
         speeds = np.array([[(2.0, 1.0, 4.0)[j % 3]] for j in range(100)])
         snapshot = snapshot_of(jobs, Cluster.of({"v100": 200}), speeds)
         snapshot = snapshot.replace(usd_per_hour_A=np.array([0.01]))

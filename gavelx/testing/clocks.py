@@ -19,6 +19,7 @@ import numpy as np
 
 from gavelx.allocation import Allocation
 from gavelx.policies import MaxMinFairness, Policy
+from gavelx.policies.terms import Constraint, Term
 from gavelx.snapshot import Snapshot
 from gavelx.testing.checks import Checks, RefusedError, only_if
 from gavelx.testing.invariance import LATER_S
@@ -35,6 +36,7 @@ SIZES = (8, 12, 16, 18, 20, 22, 24, 26, 28, 32, 48, 64)
 INSTANT_S = 1_800_000_020.0
 """Of the wall clock, when answers are asked for: some time from the next minute, by which a policy may go."""
 CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
+CALENDARS = ("localtime", "gmtime", "ctime")
 
 
 class Clocks(Checks):
@@ -118,11 +120,18 @@ def _in_line_s() -> float:
 
 @contextmanager
 def clocks_later(policy: Policy, seconds: float) -> Iterator[None]:
-    """Inside, all clocks that the policy's modules read by name, and those of ``time``, are ``seconds`` later."""
+    """Inside, all clocks that the policy's modules read by name, and those of ``time``, are ``seconds`` later.
+
+    Its modules are those of its terms, and of the policies in it, as well.
+    """
     others: dict[int, Any] = {id(datetime.datetime): _later_datetime(), id(datetime.date): _later_date()}
     for name in CLOCKS:
         real, offset = getattr(time, name), int(seconds * 1e9) if name.endswith("_ns") else seconds
         others[id(real)] = lambda real=real, offset=offset: real() + offset
+    for name in CALENDARS:
+        real = getattr(time, name)
+        others[id(real)] = lambda at_s=None, real=real: real(time.time() if at_s is None else at_s)
+    others[id(time.strftime)] = partial(_later_text, time.strftime)
     patches = []
     for module in {time, datetime, *_modules_of(policy)}:
         names = {name: others[id(value)] for name, value in vars(module).items() if id(value) in others}
@@ -137,13 +146,24 @@ def clocks_later(policy: Policy, seconds: float) -> Iterator[None]:
             patch.stop()
 
 
-def _modules_of(policy: Any) -> set[Any]:
-    """The modules of a policy, and of the policies that it is made of."""
-    found = set()
-    while policy is not None:
-        found |= {sys.modules[kind.__module__] for kind in type(policy).__mro__ if kind.__module__ in sys.modules}
-        policy = getattr(policy, "policy", None)
-    return {module for module in found if module.__name__ not in sys.stdlib_module_names}
+def _modules_of(policy: Policy) -> set[Any]:
+    """The modules of a policy, of its terms, and of the policies that it is made of."""
+    found, waiting = dict[int, Any](), list[Any]([policy])
+    while waiting:
+        thing = waiting.pop()
+        if isinstance(thing, list | tuple):
+            waiting += thing
+        elif isinstance(thing, Policy | Term | Constraint) and id(thing) not in found:
+            found[id(thing)] = thing
+            waiting += vars(thing).values()
+    kinds = {kind for thing in found.values() for kind in type(thing).__mro__}
+    modules = {sys.modules[kind.__module__] for kind in kinds if kind.__module__ in sys.modules}
+    return {module for module in modules if module.__name__ not in sys.stdlib_module_names}
+
+
+def _later_text(real: Callable[..., str], form: str, at: Any = None) -> str:
+    """``strftime`` of the later clock."""
+    return real(form, time.localtime() if at is None else at)
 
 
 def _later_datetime() -> type[datetime.datetime]:

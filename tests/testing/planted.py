@@ -4,12 +4,14 @@ import dataclasses
 import datetime
 import random
 import time
+from time import time as now_s
 
 import numpy as np
 
 from gavelx.allocation import Allocation, Certificate
 from gavelx.policies import (
     Isolated,
+    Linear,
     Maximize,
     MaxMinFairness,
     Modifier,
@@ -21,8 +23,10 @@ from gavelx.policies import (
 )
 from gavelx.policies.greedy import Handout
 from gavelx.policies.hierarchical import Hierarchical
+from gavelx.policies.view import View
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import certified, repaired
+from gavelx.solvers.program.statement import Affine
 from gavelx.testing.changes import weighing
 from gavelx.testing.invariance import LATER_S
 
@@ -347,6 +351,28 @@ class Few(Plain):
         return certified(snapshot, repaired(snapshot, share_C), path="few", seconds=0.0)
 
 
+class Rounded(Plain):
+    """Weights are whole numbers; a job of less than 1 gets nothing."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return served(super().allocate(snapshot), snapshot.weight_J.astype(int) > 0)
+
+
+class Owned(Plain):
+    """Jobs without an owner get nothing."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return served(super().allocate(snapshot), np.array([job.owner != "" for job in snapshot.jobs], dtype=bool))
+
+
+class Due(Plain):
+    """While a job has a deadline, those without one get nothing."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        due_J = np.array([job.slo is not None for job in snapshot.jobs], dtype=bool)
+        return served(super().allocate(snapshot), due_J | ~due_J.any())
+
+
 class Impatient(Policy):
     """A job that takes a quarter of an hour for a step is no job."""
 
@@ -426,6 +452,35 @@ class Calendar(Plain):
         return halved(super().allocate(snapshot), datetime.datetime.now().timestamp() // LATER_S % 2 == 0)
 
 
+class Wristwatch(Plain):
+    """Half of everything in even minutes of the wall clock, read in another way."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return halved(super().allocate(snapshot), time.localtime().tm_min % 2 == 0)
+
+
+class Sundial(Plain):
+    """The same from a text."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return halved(super().allocate(snapshot), int(time.strftime("%M")) % 2 == 0)
+
+
+class HalfInEvenMinutes(Linear):
+    """Normalized throughput; in even minutes of the wall clock that of the first job counts half."""
+
+    def linear(self, view: View) -> Affine:
+        first_J = np.arange(view.J) == 0
+        return view.normalized_throughput.scaled(np.where(first_J & (now_s() // 60 % 2 == 0), 0.5, 1.0))
+
+
+class ClockInATerm(Maximize):
+    """A program of such a term."""
+
+    def __init__(self) -> None:
+        super().__init__(Worst(HalfInEvenMinutes()))
+
+
 class Grateful(Plain):
     """The jobs that it has seen before get half."""
 
@@ -443,6 +498,13 @@ def handed_out(snapshot: Snapshot, first_J: np.ndarray, may_J: np.ndarray | None
     handout, id_J = Handout(snapshot), np.array([job.id for job in snapshot.jobs], dtype=int)
     handout.in_order(j for j in np.lexsort((id_J, first_J)).tolist() if may_J is None or may_J[j])
     return handout.allocation()
+
+
+def served(allocation: Allocation, may_J: np.ndarray) -> Allocation:
+    """The allocation without the shares of other jobs."""
+    table = allocation.snapshot.configurations
+    share_C = allocation.share_C * may_J[table.job_M[np.argsort(table.configuration_M)]]
+    return certified(allocation.snapshot, repaired(allocation.snapshot, share_C), path="", seconds=0.0)
 
 
 def halved(allocation: Allocation, wanted: bool) -> Allocation:
