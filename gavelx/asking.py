@@ -45,11 +45,28 @@ def ask(policy: Allocator, snapshot: Snapshot) -> Allocation:
     if is_ours(policy):
         allocation, hint = policy.allocate(snapshot), ""
     else:
-        with blamed(_name(policy), "allocate()") as heard:
+        with blamed(_name(policy), "allocate()", policy.allocate) as heard:
             allocation = policy.allocate(snapshot)
         hint = look_at_answer(policy.allocate, heard)
     _check(allocation, snapshot, policy, hint)
     return allocation
+
+
+def gain_of(policy: Any, snapshot: Snapshot, share_C: NDArray[np.float64]) -> float | None:
+    """How good shares are by the policy's own measure, or None if it has none.
+
+    Raises :class:`PolicyError` if the ``gain`` of a policy that is not ours fails, or returns no number.
+    """
+    if is_ours(policy):
+        gain: float | None = policy.gain(snapshot, share_C)
+        return gain
+    with blamed(_name(policy), "gain()", policy.gain) as heard:
+        gain = policy.gain(snapshot, share_C)
+    if not (gain is None or isinstance(gain, Real)):
+        hint = look_at_answer(policy.gain, heard)
+        problem = f"gain() returned a {type(gain).__name__}"
+        raise PolicyError(problem, where=_name(policy), expected="a number, or None", hint=hint)
+    return gain
 
 
 def _no_policy(given: object) -> PolicyError:

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import CodeType
 from typing import Any
 from warnings import WarningMessage
 
@@ -31,10 +32,11 @@ def is_ours(thing: object) -> bool:
 
 
 @contextmanager
-def blamed(where: str, call: str) -> Iterator[list[WarningMessage]]:
+def blamed(where: str, call: str, method: Any = None) -> Iterator[list[WarningMessage]]:
     """Run an author's code, such as the ``call`` of the term ``where``; its exceptions become ``PolicyError``.
 
-    Yields the list of warnings that it causes, for :func:`look_at_answer`.
+    Yields the list of warnings that it causes, for :func:`look_at_answer`. Where no line of the author's was
+    reached, as the ``method`` takes other arguments, the message names the line of the method.
     """
     with _numpy_unprinted() as heard:
         try:
@@ -46,7 +48,7 @@ def blamed(where: str, call: str) -> Iterator[list[WarningMessage]]:
             raise PolicyError(error.problem, where=where, expected=error.expected, hint=at) from error
         except (Exception, SystemExit) as error:
             problem = f"{call} failed with {in_short(error)}"
-            raise PolicyError(problem, where=where, hint=look_at(error)) from error
+            raise PolicyError(problem, where=where, hint=look_at(error) or _look_at_head(method)) from error
 
 
 def look_at_answer(method: Any, heard: Sequence[WarningMessage] = ()) -> str:
@@ -57,10 +59,22 @@ def look_at_answer(method: Any, heard: Sequence[WarningMessage] = ()) -> str:
     for warning in heard:
         if not (warning.filename.startswith(PACKAGE) or _is_library(warning.filename)):
             return f"look at {warning.filename}, line {warning.lineno}: {warning.message}"
-    code = getattr(inspect.unwrap(method), "__code__", None)
+    code = _code(method)
     if code is not None and code.co_filename.startswith(PACKAGE):
         return f"give the class a method {code.co_name}() of its own"
-    return f"look at {code.co_filename}, line {code.co_firstlineno}" if code else ""
+    return _look_at_head(method)
+
+
+def _look_at_head(method: Any) -> str:
+    """``look at mine.py, line 5``, where the author's method begins; empty if it is none of theirs."""
+    code = _code(method)
+    known = code is not None and not code.co_filename.startswith(PACKAGE)
+    return f"look at {code.co_filename}, line {code.co_firstlineno}" if known and code else ""
+
+
+def _code(method: Any) -> CodeType | None:
+    code = getattr(inspect.unwrap(method), "__code__", None)
+    return code if isinstance(code, CodeType) else None
 
 
 def with_line(error: UserError) -> UserError:
@@ -102,6 +116,8 @@ def in_short(error: BaseException) -> str:
 def _meant(error: BaseException) -> str:
     """``did you mean ...?`` for a name that an object, a file or a module does not have."""
     match error:
+        case AttributeError(obj=thing) if _is_half_made(thing) and _is_raised_by_us(error):
+            return "an __init__() of its own has to call super().__init__(...)"
         case AttributeError(name=str(name), obj=thing) if thing is not None:
             return _near(name, dir(thing), or_all=is_ours(thing))
         case NameError(name=str(name)) if error.__traceback__ is not None:
@@ -112,6 +128,17 @@ def _meant(error: BaseException) -> str:
         case ImportError() if found := re.match(r"cannot import name '(\w+)' from '(gavelx[\w.]*)'", str(error)):
             return _near(found[1], dir(__import__(found[2], fromlist=["*"])))
     return ""
+
+
+def _is_half_made(thing: object) -> bool:
+    """Whether it may lack what our class, of which its own is a subclass, would have given it."""
+    return not is_ours(thing) and any(map(is_ours, type(thing).__mro__))
+
+
+def _is_raised_by_us(error: BaseException) -> bool:
+    """Whether it comes from a line of this package."""
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(files) and files[-1].startswith(PACKAGE)
 
 
 def _near(name: str, known: Iterable[str], or_all: bool = False) -> str:

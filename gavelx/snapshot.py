@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,7 +144,12 @@ class Snapshot(Fixed):
         return dataclasses.replace(self, **changes)
 
     def open(self, kind: Kind) -> "Snapshot":
-        """The same snapshot for a policy that may use this kind of configuration as well."""
+        """The same snapshot for a policy that may use this kind of configuration as well.
+
+        Raises ValueError for a word that is no kind.
+        """
+        if kind not in get_args(Kind):
+            raise ValueError(f"{kind!r:.40} is no kind of configuration; kinds are {', '.join(get_args(Kind))}")
         return self.replace(opened=self.opened | {kind})
 
     def without_mixes(self) -> "Snapshot":

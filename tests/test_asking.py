@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gavelx.asking import ask, policy_opens
+from gavelx.asking import ask, gain_of, policy_opens
 from gavelx.cluster import Cluster
 from gavelx.errors import PolicyError
 from gavelx.files.snapshots import write_snapshot
@@ -209,3 +209,21 @@ def test_a_failure_of_our_own_policies_stays_what_it_is(monkeypatch: pytest.Monk
     monkeypatch.setattr(type(policy), "allocate", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         ask(policy, SNAPSHOT)
+
+
+@pytest.mark.parametrize(
+    ("gain", "words"),
+    [
+        (lambda self, snapshot, share_C: 1 / 0, "gain() failed with ZeroDivisionError"),
+        (lambda self, snapshot: 1.0, "gain() failed with TypeError"),
+        (lambda self, snapshot, share_C: share_C, "gain() returned a ndarray; expected a number, or None"),
+        (lambda self, snapshot, share_C: "much", "gain() returned a str"),
+    ],
+)
+def test_a_gain_that_fails_names_the_policy_and_the_line(gain: Any, words: str) -> None:
+    own: Any = type("Own", (MaxMinFairness,), {"gain": gain, "__module__": __name__})()
+    for policy in (own, agnostic(own)):
+        with pytest.raises(PolicyError) as caught:
+            gain_of(policy, SNAPSHOT, SNAPSHOT.known.throughput_M)
+        assert f"policy Own: {words}" in str(caught.value)
+        assert "test_asking.py, line" in str(caught.value)

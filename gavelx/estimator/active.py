@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
-from gavelx.asking import ask
+from gavelx.asking import ask, gain_of
 from gavelx.measurements import Way
 from gavelx.snapshot import WAITING, Snapshot
 from gavelx.throughputs import Pairing, Setting, Throughputs
@@ -155,7 +155,7 @@ def _worth(policy: Judges, snapshot: Snapshot, believed: Throughputs, trial: Tri
     for end in ("lower", "upper"):
         found = {way: believed.ranges[way][end == "upper"] for way in trial if way in believed.ranges}
         then = ask(policy, _told(snapshot, known_to_be(believed, found)))
-        before, after = (policy.gain(then.snapshot, share_C) for share_C in (now.share_C, then.share_C))
+        before, after = (gain_of(policy, then.snapshot, share_C) for share_C in (now.share_C, then.share_C))
         if before is None or after is None:
             gained += _moved(then, now)
         elif after > before:  # otherwise it is noise of solvers, or neither is finite

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from gavelx.authors import blamed
+from gavelx.authors import blamed, look_at_answer
 from gavelx.errors import PolicyError, ProgramError
 from gavelx.policies.terms import Constraint, Plus, Sum, Term, Times, Worst, linear
 from gavelx.policies.view import View
@@ -59,8 +59,8 @@ class ConvexView:
         return self.cvxpy.Variable(len(self.plain.snapshot.configurations), nonneg=True)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not hasattr(View, name):
-            words = sorted(word for word in {*vars(View), "snapshot"} if not word.startswith("_"))
+        words = sorted(word for word in {*vars(View), "snapshot"} if not word.startswith("_"))
+        if name not in words:
             raise AttributeError(f"the view has no {name!r}; it has {', '.join([*words, 'share'])}")
         value = getattr(self.plain, name)
         return self.of(value) if isinstance(value, Affine) else value
@@ -157,11 +157,12 @@ class Hatch:
 
     def _own(self, term: Convex) -> Any:
         """What the author's code returns, if it can be used."""
-        with blamed(repr(term), "expression()"), overheard(), np.errstate(all="ignore"):
+        call = blamed(repr(term), "expression()", term.expression)
+        with call as heard, overheard(), np.errstate(all="ignore"):
             expression = term.expression(self.view)
-        return self._usable(expression, term)
+        return self._usable(expression, term, look_at_answer(term.expression, heard))
 
-    def _usable(self, expression: Any, term: Convex) -> Any:
+    def _usable(self, expression: Any, term: Convex, hint: str) -> Any:
         """The expression with its rows in one column. Raises :class:`PolicyError` naming the term."""
         cvxpy = self.view.cvxpy
         if (
@@ -185,7 +186,8 @@ class Hatch:
         elif not all(_finite(constant.value) for constant in expression.constants()):
             problem, expected = "an expression with a number in it that is not finite", "finite numbers"
         if problem:
-            raise PolicyError(f"expression() returned {problem}", where=repr(term), expected=expected)
+            problem = f"expression() returned {problem}"
+            raise PolicyError(problem, where=repr(term), expected=expected, hint=hint)
         return cvxpy.vec(expression, order="F") if len(expression.shape) > 1 else expression
 
 

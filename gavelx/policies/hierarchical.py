@@ -15,9 +15,10 @@ from gavelx.errors import PolicyError
 from gavelx.job_table import column
 from gavelx.jobs import Job
 from gavelx.policies.base import Policy
+from gavelx.policies.convex import is_convex
 from gavelx.policies.modifiers import Modifier, within
 from gavelx.policies.program import Maximize
-from gavelx.policies.terms import Constraint, Worst, digits
+from gavelx.policies.terms import Constraint, Term, Worst, digits
 from gavelx.snapshot import Snapshot
 from gavelx.solvers.program.statement import RatioStatement, Statement
 
@@ -53,11 +54,11 @@ class Hierarchical(Maximize):
     promises: tuple[str, ...] = ("pareto_efficiency",)
 
     def __init__(self, policy: Policy, owners: Mapping[str, Owner]) -> None:
-        if not isinstance(policy, Maximize) or not isinstance(policy.objective, Worst):
+        if not isinstance(policy, Maximize) or not _is_linear_worst(policy.objective):
             raise PolicyError(
                 f"{policy} does not raise its worst row",
                 where=f"hierarchical({policy})",
-                expected="Maximize(Worst(...)), such as max_min_fairness",
+                expected="Maximize(Worst(...)) of a linear term, such as max_min_fairness",
             )
         super().__init__(policy.objective, policy.constraints)
         self.policy: Maximize = policy
@@ -93,6 +94,10 @@ class Hierarchical(Maximize):
 
     def _named(self, policy: str) -> str:
         return f"hierarchical({', '.join([policy, *(f'{path}={owner}' for path, owner in self.owners.items())])})"
+
+
+def _is_linear_worst(objective: Term) -> bool:
+    return isinstance(objective, Worst) and not is_convex(objective)
 
 
 def hierarchical(policy: Policy, owners: Mapping[str, float | str | Owner] | None = None) -> Policy:

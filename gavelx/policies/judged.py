@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from gavelx.allocation import Allocation
-from gavelx.asking import ask
+from gavelx.asking import ask, gain_of
 from gavelx.policies.base import Floats
 from gavelx.policies.modifiers import Modifier
 from gavelx.snapshot import Snapshot
@@ -39,7 +39,7 @@ class Judged(Modifier):
         )
 
     def gain(self, snapshot: Snapshot, share_C: Floats) -> float | None:
-        return self.policy.gain(self._at_end(snapshot), share_C)
+        return gain_of(self.policy, self._at_end(snapshot), share_C)
 
     def stated(self, snapshot: Snapshot) -> Statement | RatioStatement | None:
         return super().stated(self._at_end(snapshot))

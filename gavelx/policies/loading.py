@@ -297,6 +297,8 @@ def _policy(value: object, where: str) -> Policy:
             where=where,
             expected="Maximize(...), Minimize(...) or a subclass of gavelx.policies.Policy",
         )
+    with blamed(where, "its name"):  # in tables and messages
+        str(value)
     return value
 
 

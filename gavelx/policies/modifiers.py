@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from copy import copy
 
 from gavelx.allocation import Allocation
-from gavelx.asking import ask
+from gavelx.asking import ask, gain_of
 from gavelx.errors import PolicyError
 from gavelx.jobs import Job
 from gavelx.policies.base import Floats, Policy
@@ -48,7 +48,7 @@ class Modifier(Policy):
         """The answer of the inner policy to what it is shown."""
 
     def gain(self, snapshot: Snapshot, share_C: Floats) -> float | None:
-        return self.policy.gain(snapshot, share_C)
+        return gain_of(self.policy, snapshot, share_C)
 
     def stated(self, snapshot: Snapshot) -> Statement | RatioStatement | None:
         """The program inside, as it is on the snapshot of an answer; None of a policy that is no program."""

@@ -421,7 +421,7 @@ def stated(term: Term, method: Literal["linear", "numerator", "denominator"], vi
     if is_ours(term):
         return getattr(term, method)(view)  # type: ignore[no-any-return]
     where, call = repr(term), f"{method}()"
-    with blamed(where, call) as heard:
+    with blamed(where, call, getattr(term, method)) as heard:
         rows = getattr(term, method)(view)
     look = look_at_answer(getattr(term, method), heard)
     if not isinstance(rows, Affine):

@@ -287,7 +287,7 @@ NOT_CONVEX = [
 ]
 WRONG = [
     (lambda view: [1], "expression() returned a list; expected a cvxpy expression"),
-    (lambda view: None, "returned a NoneType"),
+    (lambda view: None, "returned a NoneType; expected a cvxpy expression of the view's words. Try: look at"),
     (lambda view: True, "returned a bool"),
     (lambda view: "x", "returned a str"),
     (lambda view: np.array([None]), "returned a ndarray"),
@@ -317,6 +317,11 @@ def test_what_cannot_be_used_names_the_term(make: Any, words: str) -> None:
     assert words in str(caught.value)
     assert "Returns()" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_term_sees_the_snapshot() -> None:
+    first = Returns(lambda view: view.throughput[view.snapshot.jobs[0].id])
+    assert Maximize(first).allocate(BOTH).throughput_J[0] == pytest.approx(BOTH.known.throughput_JA[0].max())
 
 
 def test_a_number_or_a_row_of_the_plain_view_is_as_good_as_an_expression() -> None:

@@ -17,6 +17,7 @@ from gavelx.cluster import Cluster
 from gavelx.errors import PolicyError, ProgramError
 from gavelx.jobs import Job
 from gavelx.policies import (
+    Convex,
     Cost,
     Fifo,
     Maximize,
@@ -171,7 +172,16 @@ def test_its_shares_say_that_they_are_divided_between_owners(around: str) -> Non
     assert not load_policy(around.format("max_min_fairness")).allocate(snapshot).execution.by_owner
 
 
-@pytest.mark.parametrize("policy", [Fifo(), Maximize(Cost() * 1.0), Minimize(Cost())], ids=str)
+class Own(Convex):
+    """A term that is not linear: it has rows that cvxpy alone understands."""
+
+    def expression(self, view: Any) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    "policy", [Fifo(), Maximize(Cost() * 1.0), Minimize(Cost()), Maximize(Worst(Own()))], ids=str
+)
 def test_what_has_no_worst_row_is_refused(policy: Any) -> None:
     with pytest.raises(PolicyError, match="does not raise its worst row"):
         hierarchical(policy)

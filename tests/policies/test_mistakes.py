@@ -441,3 +441,29 @@ def test_the_command_line_says_it_in_one_line(shell: Shell, tmp_path: Path, sour
     ran = shell("allocate", "--policy", f"{tmp_path / 'mine.py'}:policy", "--snapshot", snapshot)
     assert (ran.code, ran.out, ran.err) == (2, "", f"gavelx: {said}\n")
     assert not re.search("Warning|mistake of ours|Traceback", ran.err)
+
+
+# -- classes that are not as they have to be ------------------------------------------------------------------
+
+SUPER = "an __init__() of its own has to call super().__init__(...)"
+WHOLE = [
+    ("class Mine(Maximize):\n    def __init__(self):\n        self.k = 3", SUPER),
+    ("class Mine(Maximize):\n    name = 'mine'\n    def __init__(self):\n        self.k = 3", SUPER),
+    ("class Mine(MaxMinFairness):\n    name = 3", "mine.py:Mine: its name failed with TypeError"),
+    ("class Mine(MaxMinFairness):\n    def __str__(self):\n        return self.k", "mine.py, line 9"),
+    ("class Mine(Policy):\n    def allocate(self):\n        return None", "mine.py, line 8"),
+    ("class Mine(Policy):\n    def allocate(self, s, more):\n        return None", "mine.py, line 8"),
+    (
+        "class Mine(Policy):\n    def allocate(self, s):\n        return certified(s.open('pair'))",
+        "ValueError: 'pair' is no kind of configuration; kinds are pairs, placements, sizes, mixes. Try: look at",
+    ),
+    ("class T(Linear):\n    def linear(self):\n        return 1\nMine = Maximize(T())", "mine.py, line 8"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), WHOLE)
+def test_a_class_that_is_not_as_it_has_to_be_is_its_authors_mistake(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "mine.py").write_text(f"{HEAD}{text}\n")
+    with pytest.raises(UserError) as caught:
+        ask(load_policy(f"{tmp_path / 'mine.py'}:Mine"), SNAPSHOT)
+    assert words in str(caught.value)
