@@ -1,6 +1,7 @@
 """Legal numbers that nobody expects: programs end, with an answer or with a message."""
 
 import contextlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ import pytest
 from gavelx.cluster import Cluster
 from gavelx.errors import PolicyError, ProgramError, SolverError
 from gavelx.explain.properties import pareto_slack
+from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
 from gavelx.policies import Maximize, MaxMinFairness, SumThroughput, Throughput, Worst, catalog, load_policy
 from gavelx.prices import Prices
+from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
 from gavelx.testing.snapshots import snapshot_of
 from gavelx.throughputs import Pairing, Setting, Throughputs
@@ -143,3 +146,17 @@ def test_many_levels_are_all_raised(name: str, seed: int) -> None:
     allocation = load_policy(name).allocate(snapshot)
     assert "not all raised" not in allocation.certificate.path
     assert pareto_slack(allocation) <= 1e-4
+
+
+@pytest.mark.parametrize("seed", [76, 228, 251])
+def test_jobs_that_are_at_their_best_together_stop_no_other(seed: int) -> None:
+    """Of those that can rise no further at one level, the solver's multipliers name only some."""
+    random, table = np.random.default_rng(seed), load_throughputs("simulation")
+    count = int(random.integers(8, 14))
+    weights = random.choice([1.0, 1.0, 5.0, 2.0], count).tolist()
+    drawn = random_jobs(count, table, seed=seed)
+    jobs = [replace(job, weight=weight) for job, weight in zip(drawn, weights, strict=True)]
+    snapshot = Snapshot.of(jobs, Cluster.of({"v100": 5}), table, pairs=True)
+    allocation = load_policy("packed(max_min_fairness)").allocate(snapshot)
+    assert "not all raised" not in allocation.certificate.path
+    assert pareto_slack(allocation) <= 1e-6

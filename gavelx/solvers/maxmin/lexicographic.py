@@ -208,7 +208,7 @@ def _leap(
     low, high = int(np.searchsorted(levels, level * (1 + NEAR), side="right")), len(levels)
     if low == 0 or high - low < LEAP_MIN:
         return None  # no job is at its best yet, or there is little to be gained
-    start, attempt = low, high
+    attempt = high
     while low < high:
         at_best_R = rising_R & (level_R <= levels[attempt - 1])
         if (
@@ -221,7 +221,10 @@ def _leap(
         attempt = (low + high + 1) // 2
     at_best_R = rising_R & (level_R <= levels[low - 1])
     found = _with_the_best(program, rows, lower_R, rising_R, at_best_R=at_best_R, level=levels[low - 1])
-    return None if low == start or found is None else (*found, at_best_R)
+    if found is None:
+        _put_at_best(program, rows, lower_R, rising_R, at_best_R=np.zeros_like(rising_R))
+        return None
+    return (*found, at_best_R)
 
 
 def _with_the_best(
@@ -234,6 +237,23 @@ def _with_the_best(
     level: float,
 ) -> tuple[Floats, Floats] | None:
     """The optimum with these rows at their best, or None if others would fall below the level for it."""
+    all_at_best = _put_at_best(program, rows, lower_R, rising_R, at_best_R=at_best_R)
+    try:
+        value_V, multiplier_K = program.solve()
+    except UnsolvedError:
+        return None
+    return (value_V, multiplier_K) if all_at_best or value_V[rows.Z] >= level * (1 - NEAR) else None
+
+
+def _put_at_best(
+    program: LinearProgram,
+    rows: Rows,
+    lower_R: Floats,
+    rising_R: NDArray[np.bool_],
+    *,
+    at_best_R: NDArray[np.bool_],
+) -> bool:
+    """State the program with these rows at their best and the others rising; says whether none of them is."""
     first, best_R, scale_R = rows.worst.start, rows.best_R, rows.scale_K[rows.worst]
     assert best_R is not None
     for r in np.flatnonzero(rising_R).tolist():
@@ -241,11 +261,7 @@ def _with_the_best(
         program.set_lower(first + r, best_R[r] * JUST if at_best_R[r] else lower_R[r])
     all_at_best = not (rising_R & ~at_best_R).any()  # then nothing holds the level
     program.set_objective(np.concatenate([-rows.cost_Z, [0.0]]) if all_at_best else rows.objective_V)
-    try:
-        value_V, multiplier_K = program.solve()
-    except UnsolvedError:
-        return None
-    return (value_V, multiplier_K) if all_at_best or value_V[rows.Z] >= level * (1 - NEAR) else None
+    return all_at_best
 
 
 def _solve_on_floors(
