@@ -221,13 +221,14 @@ def _size(statement: Statement | RatioStatement) -> float:
     """The size of the numbers in the objective, in its own unit."""
     if isinstance(statement, RatioStatement):
         return 0.0
-    worst = [part.weight * _row_sizes(part.affine).min(initial=np.inf) for part in statement.worst]
+    usable_C = statement.snapshot.usable_C
+    worst = [part.weight * _row_sizes(part.affine, usable_C).min(initial=np.inf) for part in statement.worst]
     logs = [float(part.weight_R.sum()) for part in statement.logs]
-    sizes = [_row_sizes(statement.linear).max(), *worst, *logs]
+    sizes = [_row_sizes(statement.linear, usable_C).max(), *worst, *logs]
     sizes += [1.0] if isinstance(statement, ConvexStatement) else []  # the unit of its pieces is unknown
     return float(max((size for size in sizes if np.isfinite(size)), default=0.0))
 
 
-def _row_sizes(affine: Affine) -> Floats:
-    largest_R = abs(affine.matrix_RC).max(axis=1).toarray().ravel()
+def _row_sizes(affine: Affine, usable_C: NDArray[np.bool_]) -> Floats:
+    largest_R = abs(affine.matrix_RC).multiply(usable_C).max(axis=1).toarray().ravel()
     return np.asarray(np.maximum(largest_R, np.abs(affine.constant_R)))

@@ -160,3 +160,20 @@ def test_jobs_that_are_at_their_best_together_stop_no_other(seed: int) -> None:
     allocation = load_policy("packed(max_min_fairness)").allocate(snapshot)
     assert "not all raised" not in allocation.certificate.path
     assert pareto_slack(allocation) <= 1e-6
+
+
+@pytest.mark.parametrize("name", ["max_sum_throughput", "fifo_program", "min_cost"])
+def test_speeds_on_a_type_without_devices_hide_no_others(name: str) -> None:
+    cluster, prices = Cluster.of({"v100": 0, "k80": 1}), Prices({"v100": 3.0, "k80": 1.0})
+    snapshot = Snapshot.of([Job(0, "net", 1.0)], cluster, speeds(v100=1e10, k80=1e-4), prices)
+    allocation = catalog()[name].allocate(snapshot)
+    assert allocation.share_JA.tolist() == [[0.0, 1.0]]
+    assert allocation.certificate.objective == pytest.approx(allocation.certificate.bound)
+
+
+def test_a_job_that_is_nearly_complete_beside_one_that_can_run_nowhere_warns_of_nothing() -> None:
+    table = Throughputs({Setting("net", "k80"): 1.0, Setting("other", "v100"): 1.0})
+    jobs = [Job(0, "net", 1e-9), Job(1, "other", 1.0)]
+    snapshot = Snapshot.of(jobs, Cluster.of({"k80": 1}), table, Prices({"k80": 1.0}))
+    allocation = load_policy("Minimize(Largest(TimeLeft()), [Cost() <= 5])").allocate(snapshot)
+    assert allocation.share_JA.tolist() == [[1.0], [0.0]]

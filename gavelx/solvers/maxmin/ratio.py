@@ -159,7 +159,7 @@ def _begin(statement: RatioStatement, *, best: bool) -> Statement:
 def _gain(statement: RatioStatement, level: float, share_C: Floats) -> Statement:
     """Maximise the least ``(q - p / level) / q(last x)``: how far each ratio stays below the level, in parts."""
     gain = statement.denominator.scaled(level).plus(statement.numerator.scaled(-1.0))
-    whole_R = (level or 1.0) * np.maximum(statement.denominator(share_C), 1e-300)
+    whole_R = np.maximum((level or 1.0) * statement.denominator(share_C), 1e-300)
     return _program(statement, gain, 1.0 / whole_R, content=1.0)
 
 

@@ -133,7 +133,8 @@ class Rows:
     def linear_Z(self) -> Floats:
         if not self.statement.linear.base_RC.nnz:
             return np.zeros(self.Z)
-        return np.asarray(self.classes.rows(self.statement.linear)[0].toarray()).ravel()
+        gain_Z = np.asarray(self.classes.rows(self.statement.linear)[0].toarray()).ravel()
+        return np.where(self.upper_V[: self.Z] > 0, gain_Z, 0.0)  # the solver counts in the largest
 
     @cached_property
     def objective_V(self) -> Floats:
