@@ -187,7 +187,7 @@ class Ledger:
         self._check_gang(lease, job)
         before = self._entries.pop(lease.continues)
         self._bring_up(before)
-        if not self._agree(busy_s, before.busy_s):
+        if not self._agree(busy_s, before.busy_s, unseen=4 * ulp(time_s)):
             raise self.breach(f"lease {before.lease.id} says it was busy for {busy_s} s, not {before.busy_s} s")
         new, kept = set(self._reserved.pop(lease.id)), set(lease.devices) & set(before.lease.devices)
         if before.lease.job_id != job.id or new | kept != set(lease.devices):
@@ -224,12 +224,12 @@ class Ledger:
         self._bring_up(entry)
         lease, job_id = entry.lease, entry.lease.job_id
         steps = self._steps[job_id]
-        if not self._agree(busy_s, entry.busy_s):
+        unseen_s = 4 * ulp(time_s)  # a time too short for the clock
+        if not self._agree(busy_s, entry.busy_s, unseen=unseen_s):
             raise self.breach(f"lease {lease_id} says it was busy for {busy_s} s, and was for {entry.busy_s} s")
         if busy_s > (time_s - entry.start_s) * (1 + ROUNDING) + ROUNDING:
             raise self.breach(f"lease {lease_id} was busy for longer than it was held")
-        unseen = entry.pace * 4 * ulp(time_s)  # steps of a time too short for the clock
-        if safe_steps > steps and safe_steps > steps + ROUNDING * max(1.0, steps) + unseen:
+        if safe_steps > steps and safe_steps > steps + ROUNDING * max(1.0, steps) + entry.pace * unseen_s:
             raise self.breach(f"job {job_id}: {safe_steps} steps are called safe, and {steps} were done")
         if not entry.checkpoints and 0.0 < safe_steps < self._total[job_id]:
             raise self.breach(f"job {job_id} writes no checkpoints, and {safe_steps} steps are called safe")
@@ -341,9 +341,9 @@ class Ledger:
         """What is wrong, and when."""
         return LedgerError(f"at {self.now_s:.3f} s: {problem}")
 
-    def _agree(self, said: float, found: float) -> bool:
+    def _agree(self, said: float, found: float, *, unseen: float = 0.0) -> bool:
         if said == found:
             return True
         if isnan(said) or isnan(found):
             return isnan(said) and isnan(found)
-        return abs(said - found) <= ROUNDING * max(1.0, abs(found))
+        return abs(said - found) <= ROUNDING * max(1.0, abs(found)) + unseen

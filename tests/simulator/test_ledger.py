@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gavelx.cluster import Cluster, Server
 from gavelx.configuration import Configuration
-from gavelx.jobs import Job
+from gavelx.jobs import ARRIVAL_S_MAX, Job
 from gavelx.mechanism.commands import Device, Lease
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
@@ -310,3 +310,11 @@ def test_a_job_that_is_shorter_than_the_clock_can_tell_is_complete(steps_per_sec
     jobs = [Job(0, "a", 7.0, arrival_s=5e6 + 0.7), Job(1, "a", 0.01, arrival_s=5e6 + 0.7)]
     result = simulate(load_policy("max_min_fairness"), jobs, Cluster.parse("v100=1"), throughputs)
     assert result.summary()["jobs_completed"] == 2
+
+
+@pytest.mark.parametrize("arrival_s", [5e6, 1e10, 1e11, ARRIVAL_S_MAX])
+def test_the_books_are_as_coarse_as_the_clock(arrival_s: float) -> None:
+    throughputs = Throughputs({Setting("a", "v100", 1): 1.0})
+    jobs = [Job(n, "a", steps, arrival_s=arrival_s) for n, steps in enumerate((0.03, 0.7, 4.274))]
+    result = simulate(load_policy("max_min_fairness"), jobs, Cluster.parse("v100=2"), throughputs)
+    assert result.summary()["jobs_completed"] == 3
