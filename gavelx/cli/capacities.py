@@ -58,7 +58,7 @@ def _lent(typed: RunOptions, spec: str, cluster: Cluster) -> Iterator[Capacity]:
             end - begin for begin, end in zip(begin_s, [*begin_s[1:], begin_s[-1] + HORIZON_S], strict=True)
         ]
         shares = [(length, part) for length, part in zip(seconds, parts, strict=True) if length > 0.0]
-        yield Capacity(name, shares, notice_s, of="devices")
+        yield Capacity(name, shares, notice_s, of="devices", of_devices=most[name])
 
 
 def _spot(typed: RunOptions, cluster: Cluster) -> tuple[Capacity, ...]:

@@ -43,7 +43,7 @@ from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.mixes import setting_of, speed_on
 from gavelx.overheads import Overhead
 from gavelx.prices import Prices
-from gavelx.simulator.capacity import Capacity, servers_left
+from gavelx.simulator.capacity import Capacity
 from gavelx.simulator.faults import NO_FAULTS, Chance, Faults
 from gavelx.simulator.ledger import Ledger
 from gavelx.simulator.recorder import Recorder
@@ -126,7 +126,7 @@ class SimulatedCluster:
         self._posted: deque[Event] = deque()
         self._sequence = count()
         self._spot = {each.accelerator for each in self.capacities if each.of == "servers"}
-        self._share = {each.accelerator: 1.0 for each in self.capacities if each.of == "devices"}
+        self._lent = {each.accelerator: (each, 1.0) for each in self.capacities if each.of == "devices"}
         self._spread: set[int] = set()  # leases of gangs over more servers than they need, of those
         self._wakes: dict[float, bool] = {}  # when, and whether with a report
         self._lapse_s = float("inf")
@@ -288,7 +288,8 @@ class SimulatedCluster:
     def _join(self, server: Server) -> None:
         self.ledger.joined(server, self.now_s)
         self._report(self._servers.joins(server, self.now_s))
-        self._lend(server, servers_left(server.device_count, self._share.get(server.accelerator, 1.0)))
+        capacity, share = self._lent.get(server.accelerator, (None, 1.0))
+        self._lend(server, capacity.left(server.device_count, share) if capacity else server.device_count)
         if server.accelerator in self._spot:
             return
         if (after_s := self._chance.failure_of_server_s(self.now_s)) is not None:
@@ -326,7 +327,7 @@ class SimulatedCluster:
         """The servers that will go are drained: the last ones, as many as are too many."""
         total = sum(server.accelerator == capacity.accelerator for server in self.cluster.servers)
         there = [server.id for server in self._servers.of_type(capacity.accelerator)]
-        left = servers_left(total, share)
+        left = capacity.left(total, share)
         leaving = sorted(there)[left:]
         for server_id in leaving:
             self._report(self._servers.drained(server_id, self.now_s))
@@ -349,15 +350,15 @@ class SimulatedCluster:
     ) -> None:
         """Servers say which devices they will take back; those that they lend again are said at their time."""
         for server in self._servers.of_type(capacity.accelerator):
-            if (devices := servers_left(server.device_count, share)) < self._servers.lends(server):
+            if (devices := capacity.left(server.device_count, share)) < self._servers.lends(server):
                 self._offer(server, devices, time_s - self.now_s)
         self._push(time_s, HAPPENS, ("_devices_change", capacity, changes, share))
 
     def _devices_change(self, capacity: Capacity, changes: Iterator[tuple[float, float]], share: float) -> None:
         """Devices are taken back, whatever runs there says how far it came; or some are lent again."""
-        self._share[capacity.accelerator] = share
+        self._lent[capacity.accelerator] = capacity, share
         for server in self._servers.of_type(capacity.accelerator):
-            self._lend(server, servers_left(server.device_count, share))
+            self._lend(server, capacity.left(server.device_count, share))
         self._next_change(capacity, changes)
 
     def _offer(self, server: Server, devices: int, notice_s: float) -> None:

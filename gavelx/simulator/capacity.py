@@ -3,7 +3,8 @@
 A series says which part is there, for how long. Of spot servers it is the part of what was asked for that a cloud
 had: a cluster of other servers of the same type has that part of them, rounded down; the last of them leave, and
 come back in the order of their numbers. Of devices it is the part that each server lends to jobs: its first ones,
-rounded down; inference, say, has the rest.
+rounded down; inference, say, has the rest. Or it is a part of so many devices (``of_devices``), which are lent by
+each server that has them.
 """
 
 import math
@@ -25,13 +26,14 @@ class Capacity:
 
     ``notice_s`` before it goes a server is drained: its jobs stop with a checkpoint, if they have the time for it.
     ``of``: it is ``servers`` that come and go, or ``devices`` of each of them; jobs that can shrink within the
-    notice run on.
+    notice run on. The part is one ``of_devices``, if that is given, for servers of any size.
     """
 
     accelerator: str
     shares: Sequence[tuple[float, float]]
     notice_s: float = NOTICE_S
     of: Literal["servers", "devices"] = "servers"
+    of_devices: int | None = None
 
     def changes(self) -> Iterator[tuple[float, float]]:
         """Times, in order, and the part that is there from then on; before the first, all."""
@@ -45,9 +47,13 @@ class Capacity:
             if constant:
                 return
 
+    def left(self, servers: int, share: float) -> int:
+        """How many of so many servers, or devices of one, are there."""
+        return min(servers, servers_left(self.of_devices or servers, share))
+
     def most(self, servers: int) -> int:
         """How many of so many servers are ever there together for longer than the notice."""
-        counts = [(seconds, servers_left(servers, share)) for seconds, share in self.shares]
+        counts = [(seconds, self.left(servers, share)) for seconds, share in self.shares]
         there = sorted({n for _, n in counts}, reverse=True)
         return next((n for n in there if _longest_s(counts, n) > self.notice_s), 0)
 

@@ -37,6 +37,13 @@ def test_offers_of_a_file_hold_until_the_next_one(tmp_path: Path) -> None:
     assert [change for change, _ in zip(v100.changes(), range(2), strict=False)] == [(100.0, 0.25), (700.0, 0.75)]
 
 
+def test_offers_of_a_file_hold_for_a_smaller_server_too(tmp_path: Path) -> None:
+    file = tmp_path / "offers.csv"
+    file.write_text(HEADER + "0,v100,1\n")
+    (lends,) = scenario(str(file), cluster="v100=5", devices_per_server=4).capacities
+    assert [lends.left(devices, 0.25) for devices in (4, 1)] == [1, 1]
+
+
 @pytest.mark.parametrize(
     ("spec", "said"),
     [

@@ -87,3 +87,13 @@ def test_what_is_lent_at_best() -> None:
     cluster = Cluster.of({"v100": 12, "k80": 2}, devices_per_server=8)
     lends = Capacity("v100", ((600.0, 0.75), (600.0, 0.3)), of="devices")
     assert [server.device_count for server in at_best(cluster, [lends]).servers] == [6, 3, 2]
+
+
+def test_servers_of_any_size_lend_so_many_devices_as_they_have() -> None:
+    cluster, jobs = Cluster.of({"v100": 7}, devices_per_server=4), [Job(0, "net", 1000.0, 1)]
+    for parts, lent in ((0.25, 2), (0.5, 4), (0.75, 6), (1.0, 7)):
+        lends = Capacity("v100", ((1e9, parts),), of="devices", of_devices=4)
+        result = simulate(load_policy("fifo"), jobs, cluster, SPEEDS, capacities=[lends])
+        assert result.up_s_KA is not None
+        assert result.up_s_KA.sum() == pytest.approx(lent * result.end_s)
+        assert at_best(cluster, [lends]).devices_A.tolist() == [lent]
