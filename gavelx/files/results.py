@@ -9,6 +9,8 @@ from gavelx.files.jsons import Node, read_json
 
 SECONDS_MAX = 1e15
 """The most device-seconds: thirty thousand devices for a thousand years."""
+USD_MAX = 1e15
+"""The highest price of a device-hour: with more, an amount could not be told to the cent."""
 ROUNDING = 1e-6
 """Relative tolerance between a sum of seconds and its parts."""
 
@@ -140,7 +142,7 @@ def _period(node: Node, types: Mapping[str, float]) -> Period:
 
 def _usd(node: Node) -> Decimal | None:
     """A price exactly as it was written; None if it was unknown."""
-    return None if node.value is None else Decimal(repr(node.number(low=0)))
+    return None if node.value is None else Decimal(repr(node.number(low=0, high=USD_MAX)))
 
 
 def _of_types(node: Node, types: Mapping[str, float]) -> dict[str, float]:

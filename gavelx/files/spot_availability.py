@@ -2,7 +2,7 @@
 
 A CSV with ``accelerator, nodes_requested, offset_s, duration_s, nodes_available`` and, optionally, ``cloud, zone,
 accelerators_per_node, start_date, kind`` (which identify a series): from ``offset_s`` on, for ``duration_s``, this
-number of the nodes was available. Between two rows, the earlier row holds.
+number of the nodes was available. Before the first row all were; between two rows, the earlier row holds.
 
 Of several series of a type, the one with the most nodes is used (its parts are the finest), then the longest, then
 the first.
@@ -66,16 +66,16 @@ def _best(shares: Sequence[Shares], found: dict[tuple[str, ...], list[Row]], pat
 
 
 def _shares(rows: Sequence[Row]) -> Shares:
-    """One series in order of time, without gaps: what is between two rows is as before."""
+    """One series in order of time, without gaps: all nodes before the first row, and then as in the row before."""
     shares: list[tuple[float, float]] = []
     until_s = 0.0
     for row in sorted(rows, key=lambda row: row.number("offset_s", low=0)):
         offset_s = row.number("offset_s", low=0, high=DURATION_S_MAX)
         if shares and offset_s < until_s:
             raise row.mistake("offset_s", f"{offset_s:g} s is before the end of the row above it ({until_s:g} s)")
-        if shares and offset_s > until_s:
-            seconds, share = shares[-1]
-            shares[-1] = seconds + offset_s - until_s, share
+        if offset_s > until_s:
+            seconds, share = shares.pop() if shares else (0.0, 1.0)
+            shares.append((seconds + offset_s - until_s, share))
         duration_s = row.number("duration_s", above=0, high=DURATION_S_MAX)
         requested = row.whole("nodes_requested", low=1)
         available = row.whole("nodes_available", low=0)

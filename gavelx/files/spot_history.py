@@ -26,10 +26,12 @@ from gavelx.files.locate import data_path, names
 from gavelx.files.moments import utc_time
 from gavelx.files.price_importers.aws import LINUX, LIST, region_of
 from gavelx.files.price_importers.offers import amount, inside
-from gavelx.files.price_rows import PRICE_MAX
+from gavelx.files.price_rows import DEVICES_MAX, PRICE_MAX
 from gavelx.files.texts import read_head, shown
 from gavelx.prices import Prices
 
+DEVICES_MIN = 1e-3
+"""The smallest part of a device that is sold."""
 WHEN = "%Y-%m-%d %H:%M UTC"
 """Format of times in messages, always in UTC."""
 
@@ -160,7 +162,10 @@ def _read(path: Path, place: str | None, accelerators: Sequence[str]) -> dict[st
             continue
         one = series.setdefault(name, {}).setdefault(where, _Series())
         if one.times and one.times[-1] == when:
-            one.usd[-1] = usd
+            if one.usd[-1] != usd:
+                problem = f"two prices of a {name} at {when:{WHEN}}: ${one.usd[-1]:g} and ${usd:g} an hour"
+                expected = "one for each instance_type in a zone"
+                raise InputFileError(problem, where=f"{path}, {where}".rstrip(", "), expected=expected)
         else:
             one.times.append(when)
             one.usd.append(usd)
@@ -177,7 +182,7 @@ _Item = tuple[datetime, Place, str, float]
 
 def _csv_rows(path: Path) -> Iterator[_Item]:
     for row in read_rows(path, ("timestamp", "accelerator", "price_usd_per_hour")):
-        devices = row.number("accelerator_count", above=0, default=1.0)
+        devices = row.number("accelerator_count", low=DEVICES_MIN, high=DEVICES_MAX, default=1.0)
         cloud, region, zone = (row.text(name, "").lower() for name in ("cloud", "region", "zone"))
         where = Place(cloud, region, zone, row.text("instance_type", ""))
         usd = row.number("price_usd_per_hour", above=0, high=PRICE_MAX)

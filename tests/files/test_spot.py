@@ -86,6 +86,11 @@ def test_the_shipped_history() -> None:
     [
         ("2020,aws,r,z,i,V100,1,1", "row 2, column timestamp: '2020' is no time"),
         ("2020-01-01,aws,r,z,i,V100,0,1", "row 2, column accelerator_count: '0' cannot be used"),
+        ("2020-01-01,aws,r,z,i,V100,1e-320,1", "row 2, column accelerator_count: '1e-320' cannot be used"),
+        (
+            "2020-01-01,aws,r,z,i,V100,4,8\n2020-01-01T01:00+01:00,aws,r,z,i,V100,4,2",
+            "spot.csv, aws z i: two prices of a v100 at 2020-01-01 00:00 UTC: \\$2 and \\$0.5 an hour",
+        ),
         ("2020-01-01,aws,r,z,i,V100,1,-1", "row 2, column price_usd_per_hour: '-1' cannot be used"),
         ("2020-01-01,aws,r,z,i,V100,1,0", "row 2, column price_usd_per_hour: '0' cannot be used"),
         ("2020-01-01,aws,r,z,i,V100,1,nan", "row 2, column price_usd_per_hour: 'nan' cannot be used"),
@@ -111,6 +116,11 @@ def test_which_part_of_the_nodes_was_there(tmp_path: Path) -> None:
     shares = load_availability(path, ["v100", "k80", "p100"])
     assert shares == {"v100": ((150.0, 0.5), (50.0, 1.0)), "k80": ((10.0, 0.0), (5.0, 1.0))}
     assert load_availability(path, ["v100"], place="B") == {"v100": ((9999.0, 1.0),)}
+
+
+def test_before_the_first_row_all_nodes_were_there(tmp_path: Path) -> None:
+    path = save(tmp_path, NODES + "aws,a,V100,4,3600,1800,0\n")
+    assert load_availability(path, ["v100"]) == {"v100": ((3600.0, 1.0), (1800.0, 0.0))}
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,7 @@ def test_one_run_or_several(tmp_path: Path) -> None:
         (run_of(per_job=[{"job_id": 7, "device_s": {}}] * 2), r"per_job\[1\].job_id: job 7 is there twice"),
         (run_of(prices=[]), "prices: a list cannot be used; expected an object"),
         (with_periods(usd={"v100": -1}), r"periods\[0\].usd_per_hour.v100: -1 cannot be used"),
+        (with_periods(usd={"v100": 1e300}), r"usd_per_hour.v100: 1e\+300 cannot be used; .* 1e\+15 at most"),
         (with_periods(of_period={"2": {}}), "there is no period 2; expected 0 to 1"),
         (with_periods(of_period={"-1": {}}), "there is no period -1"),
         (with_periods(of_period={"0": {"p100": 1.0}}), "'p100' is not in the cluster"),
