@@ -157,7 +157,7 @@ def _snapshot(node: Node) -> Snapshot:
     index_of = job_indices(jobs, node["jobs"])
     type_of = {name: a for a, name in enumerate(cluster.accelerators)}
     known = _of_kinds(node, _configurations(Table(node["throughputs"]), index_of, type_of), jobs)
-    if not known.own_C.all() and (wrong := known.misjudged()) is not None:
+    if (wrong := known.misjudged()) is not None:
         problem = f"job {jobs[wrong[0]].id} on {cluster.accelerators[wrong[1]]} has not one row in its own size"
         raise node["throughputs"].mistake(problem, expected="one row without 'own': false, by which it is judged")
     return Snapshot(

@@ -54,13 +54,16 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     ids = draw(st.lists(st.integers(0, 10**9), max_size=4, unique=True))
     J, A = len(ids), len(types)
     rows: list[ConfigurationRow] = []
+    alone = set[tuple[int, int]]()  # a job has one row in its own size on each type
     if types and ids:
         for members in draw(
             st.lists(st.lists(st.integers(0, J - 1), min_size=1, max_size=2, unique=True), max_size=6)
         ):
             speeds = draw(st.lists(at_least_0, min_size=len(members), max_size=len(members)))
             accelerator, devices = draw(st.integers(0, A - 1)), draw(st.integers(1, 64))
-            rows.append(ConfigurationRow(tuple(members), accelerator, devices, tuple(speeds)))
+            if len(members) == 2 or (members[0], accelerator) not in alone:
+                rows.append(ConfigurationRow(tuple(members), accelerator, devices, tuple(speeds)))
+                alone |= {(members[0], accelerator)} if len(members) == 1 else set()
     return Snapshot(
         cluster=Cluster(
             tuple(Server(i, name, n, region, region) for i, (name, n, region) in enumerate(servers)), tuple(types)
@@ -281,6 +284,14 @@ def changed(keys: list[Any], value: Any) -> Any:
 def test_mistakes_are_named(keys: list[Any], value: Any, said: str) -> None:
     with pytest.raises(InputFileError, match=f"^mine.json,? ?.*{said}"):
         snapshot_from_json(changed(keys, value), "mine.json")
+
+
+@pytest.mark.parametrize("other", [{}, {"steps_per_second": [3.0]}, {"devices": 2}])
+def test_a_row_that_is_there_twice_is_a_mistake(other: dict[str, Any]) -> None:
+    whole = snapshot_to_json(example())
+    whole["throughputs"].append(whole["throughputs"][0] | other)
+    with pytest.raises(InputFileError, match=r"throughputs: job 0 on .* has not one row in its own size"):
+        snapshot_from_json(whole)
 
 
 def in_doubt() -> Snapshot:
