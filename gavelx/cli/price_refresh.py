@@ -72,9 +72,8 @@ def _table(changes: Sequence[Change]) -> Any:
             before, now = _amounts(change)
             relative = "" if change.relative is None else _percent(change.relative)
             devices = f"{offer.devices:g} x {offer.accelerator}"
-            table.add_row(
-                what, policy_cell(place), policy_cell(offer.instance_type), devices, before, now, relative
-            )
+            names = map(policy_cell, (place, offer.instance_type, devices))
+            table.add_row(what, *names, before, now, relative)
     return table
 
 

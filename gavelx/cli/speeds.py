@@ -158,7 +158,9 @@ def show_measured(address: Address, text: str | None, as_json: bool) -> None:
         error = f"{interval(1.0, m['relative_error'])[1] - 1.0:.1%}" if m else ""
         seen = (_speed(m["steps_per_second"]), error, str(m["leases"])) if m else ("", "", "")
         cells = (_speed(row["table"]), *seen, _speed(row["in_use"]))
-        table.add_row(policy_cell(_what(row)), row["accelerator"], *cells, m["measured_at"] if m else "")
+        table.add_row(
+            policy_cell(_what(row)), policy_cell(row["accelerator"]), *cells, m["measured_at"] if m else ""
+        )
     stdout().print(table)
     for note in _notes(document["rows"]):
         stdout().print(note, markup=False, soft_wrap=True)

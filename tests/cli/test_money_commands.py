@@ -383,6 +383,14 @@ def test_a_change_below_a_cent_is_shown(shell: Shell, tmp_path: Path) -> None:
     assert "gone: " not in ran.out and "the lists" not in ran.out
 
 
+def test_names_of_a_price_list_are_shown_as_they_are(shell: Shell, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    for file, usd in ((old, 1), (new, 2)):
+        file.write_text(f"accelerator,price_usd_per_hour\n[/x],{usd}\n[red]card,{usd}\n")
+    ran = shell("prices", "refresh", "csv", new, "--table", old)
+    assert ran.code == 0 and "1 x [/x]" in ran.out and "1 x [red]card" in ran.out, ran.err
+
+
 @pytest.mark.parametrize(
     ("version", "date", "said"),
     [
