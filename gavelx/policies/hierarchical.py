@@ -60,6 +60,12 @@ class Hierarchical(Maximize):
                 where=f"hierarchical({policy})",
                 expected="Maximize(Worst(...)) of a linear term, such as max_min_fairness",
             )
+        if own := _own_methods(policy):
+            raise PolicyError(
+                f"{type(policy).__name__} has its own {own[0]}(), which would never be asked",
+                where=f"hierarchical({policy})",
+                expected="a program that is no more than its objective and constraints",
+            )
         super().__init__(policy.objective, policy.constraints)
         self.policy: Maximize = policy
         self.owners = dict(owners)
@@ -98,6 +104,11 @@ class Hierarchical(Maximize):
 
 def _is_linear_worst(objective: Term) -> bool:
     return isinstance(objective, Worst) and not is_convex(objective)
+
+
+def _own_methods(policy: Maximize) -> list[str]:
+    """Methods of its class that give another answer than its formula."""
+    return [name for name in ("allocate", "state") if getattr(type(policy), name) is not getattr(Maximize, name)]
 
 
 def hierarchical(policy: Policy, owners: Mapping[str, float | str | Owner] | None = None) -> Policy:

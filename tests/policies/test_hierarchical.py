@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gavelx.allocation import Allocation
 from gavelx.cluster import Cluster
 from gavelx.errors import PolicyError, ProgramError
 from gavelx.jobs import Job
@@ -185,6 +186,19 @@ class Own(Convex):
 def test_what_has_no_worst_row_is_refused(policy: Any) -> None:
     with pytest.raises(PolicyError, match="does not raise its worst row"):
         hierarchical(policy)
+
+
+class Halved(MaxMinFairness):
+    """Half of each share: its answer is not that of its formula."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        answer = super().allocate(snapshot)
+        return dataclasses.replace(answer, share_C=answer.share_C / 2)
+
+
+def test_a_policy_whose_own_answer_would_be_passed_over_is_refused() -> None:
+    with pytest.raises(PolicyError, match=r"Halved has its own allocate\(\), which would never be asked"):
+        hierarchical(Halved())
 
 
 @pytest.mark.parametrize("owner", ["", "fast", "0", "-1", "1 2", "fifo fifo", "nan", "inf", "2 lifo"])
