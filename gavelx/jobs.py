@@ -9,6 +9,8 @@ from gavelx.errors import UserError
 
 ARRIVAL_S_MAX = 1e12
 """The latest arrival: beyond it, floating-point seconds are too coarse for a simulation."""
+WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e12
+"""Of priorities: solvers do not compute with 1e-300."""
 Preemptible = Literal["auto", "yes", "no"]
 PREEMPTIBLE: tuple[Preemptible, ...] = get_args(Preemptible)
 
@@ -62,8 +64,8 @@ class Job:
             raise self._mistake("total_steps", self.total_steps, "a number above 0")
         if self.scale_factor < 1:
             raise self._mistake("scale_factor", self.scale_factor, "a whole number of at least 1")
-        if not (self.weight > 0 and math.isfinite(self.weight)):
-            raise self._mistake("priority_weight", self.weight, "a finite number above 0")
+        if not WEIGHT_MIN <= self.weight <= WEIGHT_MAX:
+            raise self._mistake("priority_weight", self.weight, f"a number from {WEIGHT_MIN:g} to {WEIGHT_MAX:g}")
         if not 0 <= self.arrival_s <= ARRIVAL_S_MAX:
             raise self._mistake("arrival_s", self.arrival_s, f"seconds from 0 to {ARRIVAL_S_MAX:g}")
         for name, value in (("slo", self.slo), ("duration_s", self.duration_s)):

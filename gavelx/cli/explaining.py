@@ -98,8 +98,8 @@ def _sharing(explanation: Explanation) -> str:
     verdict = f"no, {len(worse_J):,} of {comparable:,} jobs are" if len(worse_J) else "yes, no job is"
     heaviest = max(job.weight for job in jobs)
     unequal = all(jobs[j].scale_factor > 1 or jobs[j].weight < heaviest for j in worse_J)
-    promised = " (it is promised to jobs with one device and equal weight)" if len(worse_J) and unequal else ""
-    return f"{verdict} below an equal share{promised}; worst off: job {jobs[worst].id}, {signed(gain_J[worst])}"
+    which = " (each with several devices, or less weight than another)" if len(worse_J) and unequal else ""
+    return f"{verdict} below an equal share{which}; worst off: job {jobs[worst].id}, {signed(gain_J[worst])}"
 
 
 def _envy(explanation: Explanation) -> str:

@@ -52,7 +52,7 @@ from gavelx.files.json_columns import Column, Table, elements_of
 from gavelx.files.jsons import Node, read_json
 from gavelx.files.limits import DEVICES_MAX, SCALE_FACTOR_MAX
 from gavelx.files.snapshot_fields import device_counts, job_indices, member_index, usd_per_hour
-from gavelx.jobs import PREEMPTIBLE, Job, Preemptible
+from gavelx.jobs import PREEMPTIBLE, WEIGHT_MAX, WEIGHT_MIN, Job, Preemptible
 from gavelx.memory import Memory
 from gavelx.memory import from_json as memory_from_json
 from gavelx.memory import to_json as memory_to_json
@@ -234,7 +234,7 @@ def _jobs(table: Table) -> tuple[Job, ...]:
         table.column("job_type").texts(),
         table.numbers("total_steps", math.inf, above=0).tolist(),
         table.wholes("scale_factor", 1, low=1, high=SCALE_FACTOR_MAX).tolist(),
-        table.numbers("priority_weight", 1.0, above=0).tolist(),
+        table.numbers("priority_weight", 1.0, low=WEIGHT_MIN, high=WEIGHT_MAX).tolist(),
         table.numbers("arrival_s", 0.0, low=0).tolist(),
         map(known, slo_J.tolist()),
         map(known, duration_s_J.tolist()),

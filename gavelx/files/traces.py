@@ -6,7 +6,7 @@
 ``job_type``               a name of the throughput table
 ``scale_factor``           devices that the job needs at once
 ``total_steps``            optimizer steps, above 0; may be fractional
-``priority_weight``        above 0; 1 where the column or the cell is missing
+``priority_weight``        1e-9 to 1e12; 1 where the column or the cell is missing
 ``slo``                    optional: a multiple of ``duration_s`` that the job should be done in
 ``duration_s``             optional: seconds that the job needs on the reference device
 ``owner``                  optional: a path such as ``team/user``
@@ -34,7 +34,7 @@ from gavelx.files.csvs import Row, read_rows
 from gavelx.files.limits import SCALE_FACTOR_MAX
 from gavelx.files.locate import data_path, names
 from gavelx.files.texts import exists, shown
-from gavelx.jobs import ARRIVAL_S_MAX, PREEMPTIBLE, Job, Preemptible
+from gavelx.jobs import ARRIVAL_S_MAX, PREEMPTIBLE, WEIGHT_MAX, WEIGHT_MIN, Job, Preemptible
 
 REQUIRED = ("job_id", "arrival_s", "job_type", "scale_factor", "total_steps")
 COLUMNS = (*REQUIRED, "priority_weight")
@@ -106,7 +106,7 @@ def job_of(row: Row, known_job_types: Collection[str] | None = None) -> Job:
         job_type=row.job_type("job_type", known_job_types),
         total_steps=row.number("total_steps", above=0),
         scale_factor=row.whole("scale_factor", low=1, high=SCALE_FACTOR_MAX),
-        weight=row.number("priority_weight", above=0, default=1.0),
+        weight=row.number("priority_weight", low=WEIGHT_MIN, high=WEIGHT_MAX, default=1.0),
         arrival_s=arrival_s,
         slo=row.number("slo", above=0) if row.has("slo") else None,
         duration_s=row.number("duration_s", above=0) if row.has("duration_s") else None,

@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 
@@ -171,7 +172,8 @@ def load_policy(text: str) -> Policy:
         try:
             return modifiers()[name](load_policy(inner), *options)
         except TypeError:
-            raise PolicyError(f"{name} does not take {len(options)} options", where=text) from None
+            problem = f"{name} does not take {len(options)} options"
+            raise PolicyError(problem, where=text, expected=_form_of(name)) from None
     if text.endswith(".npz"):
         return decided_by(text)
     if ":" in text:
@@ -187,6 +189,12 @@ def load_policy(text: str) -> Policy:
             expected="a name, modifier(name), a formula, weights.npz or file:object",
         )
     return policy
+
+
+def _form_of(modifier: str) -> str:
+    """How it is written: ``guarded(policy, teacher)``."""
+    takes = signature(modifiers()[modifier]).parameters.values()
+    return f"{modifier}({', '.join(str(each).partition(':')[0] for each in takes)})"
 
 
 def _unknown_call(name: str, text: str) -> PolicyError:

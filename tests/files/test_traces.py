@@ -8,7 +8,7 @@ from gavelx.errors import InputFileError
 from gavelx.files.locate import names
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace, write_trace
-from gavelx.jobs import PREEMPTIBLE, Job
+from gavelx.jobs import PREEMPTIBLE, WEIGHT_MAX, WEIGHT_MIN, Job
 
 HEADER = "job_id,arrival_s,job_type,scale_factor,total_steps,priority_weight\n"
 above_0 = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
@@ -25,7 +25,7 @@ def traces(draw: st.DrawFn) -> tuple[Job, ...]:
             job_type=draw(words),
             total_steps=draw(above_0),
             scale_factor=draw(st.integers(1, 1000)),
-            weight=draw(above_0),
+            weight=draw(st.floats(WEIGHT_MIN, WEIGHT_MAX)),
             arrival_s=arrival_s,
             slo=draw(st.none() | above_0),
             duration_s=draw(st.none() | above_0),
@@ -120,6 +120,7 @@ def test_a_trace_that_is_not_there(name: str) -> None:
         ("0,0,A3C,1,0,1\n", "row 2, column total_steps: '0' cannot be used; expected a finite number above 0"),
         ("0,0,A3C,1,inf,1\n", "row 2, column total_steps: 'inf' cannot be used"),
         ("0,0,A3C,1,5,0\n", "row 2, column priority_weight: '0' cannot be used"),
+        ("0,0,A3C,1,5,1e-320\n", "column priority_weight: '1e-320' cannot be used; expected .* 1e-09 or more"),
         ("0,0,A3C,1,5\n", "row 2: the row has 5 cells; expected 6"),
     ],
 )

@@ -69,6 +69,8 @@ def test_modifiers_nest_and_spaces_do_not_matter() -> None:
         ("agnostic(" * 1000 + "fifo" + ")" * 1000, ["a policy of 10004 characters", "at most 2000"]),
         ("agnostik(fifo)", ["unknown modifier 'agnostik'", "did you mean 'agnostic'"]),
         ("agnostic(fifo", ["unknown policy"]),
+        ("agnostic(fifo, 3)", ["does not take 1 options", "expected agnostic(policy)"]),
+        ("guarded(fifo)", ["does not take 0 options", "expected guarded(policy, teacher)"]),
         ("my_policies:bst", ["my_policies has no 'bst'", "did you mean 'best'"]),
         ("my_policies:number", ["int, not a policy"]),
         ("no_such_module:x", ["no_such_module", "a file no_such_module.py"]),

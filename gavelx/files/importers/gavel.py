@@ -12,6 +12,7 @@ are dropped: a job is known by its job type, and batch sizes stay constant.
 from gavelx.files.csvs import Row
 from gavelx.files.importers.recorded import NO_GPUS, SHORTEST_S, Outcome, Recorded, seconds
 from gavelx.files.limits import SCALE_FACTOR_MAX
+from gavelx.jobs import WEIGHT_MAX, WEIGHT_MIN
 
 _COMMAND = ("job_type", "command")
 _STEPS = ("num_steps_arg", "needs_data_dir", "total_steps")
@@ -35,7 +36,7 @@ def gavel_job(row: Row) -> Outcome:
         job_type=row.text("job_type"),
         total_steps=row.number("total_steps", above=0),
         gpus=gpus,
-        weight=row.number("priority_weight", above=0) if has_priority else 1.0,
+        weight=row.number("priority_weight", low=WEIGHT_MIN, high=WEIGHT_MAX) if has_priority else 1.0,
         arrival_s=seconds(row, "arrival_s"),
         slo=slo if slo > 0 else None,
         duration_s=row.number("duration_s", low=SHORTEST_S) if row.has("duration_s") else None,
