@@ -110,8 +110,9 @@ class Printing(FakeAgent):
         self.tails: dict[str, asyncio.Task[None]] = {}
 
     def _launch(self, launch: wire.Launch) -> None:
+        is_new = launch.lease_id not in self.going  # a launch may be sent again before the agent speaks of it
         super()._launch(launch)
-        if launch.lease_id in self.going:
+        if is_new and launch.lease_id in self.going:
             self.lines.append((launch.lease_id, f"lease {launch.lease_id} on {self.name}\n".encode()))
 
     def _send_log(self, ask: wire.SendLog) -> None:
