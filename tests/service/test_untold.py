@@ -32,6 +32,7 @@ from gavelx.ways_to_run import ways_to_run
 from tests.service.agents import FakeAgent, configuration, serving, user_of
 from tests.service.desk import Desk
 from tests.service.running import run
+from tests.waiting import until
 
 
 class Untold(Desk):
@@ -284,7 +285,9 @@ def test_a_command_needs_no_more_than_its_words(tmp_path: Path) -> None:
             jobs = await user.until("running", first, typed, steps)
             assert [job.job_type for job in jobs] == ["train.sh", "mine", "b"]
             assert [job.total_steps for job in jobs] == [0.0, 0.0, 1e9]
-            assert math.isinf(next(g for g in agent.going.values() if g.launch.job_id == first).launch.until_step)
+            launches = lambda: {going.launch.job_id: going.launch for going in agent.going.values()}  # noqa: E731
+            await until(lambda: first in launches(), "its launch has come to the agent", launches)
+            assert math.isinf(launches()[first].until_step)
             with pytest.raises(grpc.aio.AioRpcError, match="did you mean 'net'"):
                 await user.submit(wire.JobSpec(command=["./c"], job_type="nett"))
 
