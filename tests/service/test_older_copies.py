@@ -43,12 +43,15 @@ class Copy:
         beside(self.folder / FILE, LOCK).unlink()
 
 
-@pytest.mark.slow
-def test_an_agent_that_knows_more_than_the_log_stops_the_service(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(marks, "PATIENCE_S", PATIENCE_S)  # it would come in while a busy disk looks
+@pytest.fixture
+def all_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No agent comes in while a busy disk looks for what it knows."""
+    monkeypatch.setattr(marks, "PATIENCE_S", PATIENCE_S)
 
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("all_is_looked_up")
+def test_an_agent_that_knows_more_than_the_log_stops_the_service(tmp_path: Path) -> None:
     async def main() -> None:
         copy = Copy(tmp_path / "state")
         async with serving(copy.folder) as service, user_of(service) as user:
@@ -80,6 +83,7 @@ def test_an_agent_that_knows_more_than_the_log_stops_the_service(
     run(main())
 
 
+@pytest.mark.usefixtures("all_is_looked_up")
 def test_a_log_that_begins_anew_says_which_servers_stop_jobs_of_the_old_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -104,6 +108,7 @@ def test_a_log_that_begins_anew_says_which_servers_stop_jobs_of_the_old_one(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("all_is_looked_up")
 def test_nothing_is_launched_before_all_servers_were_asked_what_they_know(tmp_path: Path) -> None:
     """One of them runs, for a later log, the very job that this log thinks is waiting."""
 
