@@ -40,8 +40,10 @@ def test_an_agent_that_is_cut_off_is_lost_only_when_its_leases_are_surely_over(
                 async with two:
                     await two.until_renewed()
                     await one.cut()
+                    (lease,) = one.going.values()
                     await clock.turn(PATIENT.valid_for_s - 10.0, two)
-                    assert one.going and not two.going
+                    assert one.going or clock.now_s() >= lease.until_s  # where that took long
+                    assert not two.going
                     await clock.turn(10.0, two)
                     await until(lambda: not one.going, "its lease is over")
                     assert not two.going and (await user.servers())["one"].state == "silent"
@@ -70,6 +72,7 @@ def test_an_agent_that_comes_back_in_time_goes_on_with_its_lease(tmp_path: Path,
                 await clock.turn(PATIENT.valid_for_s / 2)
                 await user.until_server("silent", "one")
                 agent.connect()
+                await agent.until_renewed()
                 await clock.turn(PATIENT.valid_for_s + 60.0, agent)
                 (job,) = await user.until("complete", job_id)
                 assert (job.restarts, agent.seen.launches) == (0, 1)
@@ -276,14 +279,12 @@ def test_another_policy_decides_while_jobs_run(tmp_path: Path) -> None:
                 reply = await user.call("SetPolicy", wire.SetPolicyRequest(version=1, policy="fifo"))
                 assert (reply.policy, reply.before) == ("fifo", "max_min_fairness")
 
-                def since() -> list[str]:
-                    kinds = [record.kind for record in records_of(service)]
-                    return kinds[kinds.index("PolicyChanged", kinds.index("JobSubmitted")) :]
-
-                await until(lambda: "Answered" in since(), "the other policy has answered", since)
+                mechanism = service.scheduler.state.mechanism
+                trigger = mechanism._trigger  # the policy before may have one more answer on its way
+                answered = lambda: not trigger.dirty and trigger.pending_since_s is None  # noqa: E731
+                await until(answered, "the other policy has answered")
                 await user.until("running", first)
-                launches, mechanism = agent.seen.launches, service.scheduler.state.mechanism
-                rounds = mechanism.rounds
+                launches, rounds = agent.seen.launches, mechanism.rounds
                 await until(lambda: mechanism.rounds >= rounds + 5, "five rounds pass", lambda: mechanism.rounds)
                 assert agent.seen.launches <= launches + 1
                 (waits,) = await user.jobs(second)
