@@ -113,6 +113,7 @@ def test_a_snapshot_is_made_elsewhere_while_the_service_goes_on(place: str) -> N
             async def up_to_date() -> tuple[int, bytes] | None:
                 made = await SnapshotMaker(place).make()
                 assert made is not None
+                await scheduler.ask(lambda now_s: [])  # what was written before is applied by now
                 return made if made[0] == scheduler.log.last_sequence else None
 
             made = await until(up_to_date, "a snapshot while nothing happens")
