@@ -23,10 +23,8 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.certificates import make_certificates
 from gavelx.rpc.channels import OPTIONS, Access, ServiceError, channel, stub_of
 from gavelx.rpc.tokens import add_token, new_token
-from gavelx.service.state.snapshots import restore
-from gavelx.service.state.state import State
-from gavelx.service.store.log import Log
-from tests.service.agents import configuration, spec
+from gavelx.service.state.replay import read_history
+from tests.service.agents import spec
 from tests.service.background import Background
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -74,9 +72,9 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Background]:
         (job_id,) = submit(running, spec(LONG))
         until(running, job_id, "running")
         yield running
-        books_are_exact(running)
     finally:
         running.close()
+    books_are_exact(running)  # now nothing is being written any more
 
 
 @pytest.fixture(autouse=True)
@@ -98,9 +96,7 @@ def unharmed(live: Background) -> Iterator[None]:
 
 def books_are_exact(running: Background) -> None:
     """What the log says from its first record is what the service believes."""
-    log = Log(running.service.options.state, read_only=True)
-    again, *_ = restore(log, lambda: State(configuration()))
-    log.close()
+    again, _ = read_history(running.service.options.state)
     before = running.service.scheduler.state
     assert again.ended == before.ended and again.live == before.live
     for job_id, known in before.jobs.items():
