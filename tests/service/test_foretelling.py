@@ -1,6 +1,7 @@
 """Speeds that data sheets say of jobs on a cluster: of types of the table on new devices, and of today's jobs."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,13 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.state.foretelling import foretold, plain
 from gavelx.service.store.configuration import Configuration
 from gavelx.throughputs import Setting
-from tests.service.agents import FakeAgent, serving, user_of
+from tests.service.agents import PATIENT, FakeAgent, serving, user_of
 from tests.service.running import run
 from tests.waiting import until
 
 TABLE = load_throughputs("simulation")
+NEVER_MEASURED = replace(PATIENT, measured_s=1e9, measured_again_s=1e9)
+"""However long the leases of a busy machine last, what is gone by are the estimates."""
 LLAMA, RESNET = "llama-7b-lora-bs16", "ResNet-50 (batch size 32)"
 
 
@@ -31,7 +34,7 @@ def test_a_cluster_begins_with_the_estimates_of_compare(tmp_path: Path) -> None:
 
     async def main() -> None:
         made = Configuration(TABLE, Prices({}), DEFAULT.with_round(1.0))
-        async with serving(tmp_path, configuration=made) as service:
+        async with serving(tmp_path, configuration=made, timing=NEVER_MEASURED) as service:
             state = service.scheduler.state
             async with user_of(service) as user, FakeAgent(service.address, "one", accelerator="h100"):
                 await until(lambda: state.machines, "a server is there")
