@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binom
 
-from experiments.deployed.commands import COUNTING, MAY_FAIL, liars, submissions, true_speed, twenty
+from experiments.deployed.commands import COUNTING, MAY_FAIL, crowded, liars, submissions, true_speed, twenty
 from experiments.deployed.local import DeployedError, LocalCluster, Machine, Progress, positive, run, say
 from experiments.deployed.page import markdown, put, this_machine
 from gavelx.files.throughput_tables import load_throughputs
@@ -52,7 +52,6 @@ PARTS: Mapping[str, tuple[Machine, ...]] = {
     "liars": (Machine("one", "cpu", 6), Machine("two", "v100", 6)),
     "crowded": (Machine("one", "cpu", environment={"PACE": "12"}),),
 }
-CROWDED = ("deaf.py", "steps.py", "silent.sh")
 
 
 @dataclass(frozen=True)
@@ -124,16 +123,18 @@ def configuration(round_s: float) -> Configuration:
     return Configuration(load_throughputs("simulation"), prices, DEFAULT.with_round(round_s))
 
 
-def scripts_of(part: str, long_s: float) -> dict[str, str]:
+def scripts_of(part: str, long_s: float, times: int = 1) -> dict[str, str]:
     if part == "liars":
         return liars()
-    all_of_them = twenty(long_s)
-    return {name: all_of_them[name] for name in CROWDED} if part == "crowded" else all_of_them
+    return crowded(times) if part == "crowded" else twenty(long_s)
 
 
-async def carry_out(part: str, folder: Path, round_s: float, long_s: float) -> Found:
-    """Submit the commands of a part, and wait until all are over. Raises :class:`DeployedError`."""
-    specs = submissions(folder, scripts_of(part, long_s))
+async def carry_out(part: str, folder: Path, round_s: float, long_s: float, times: int = 1) -> Found:
+    """Submit the commands of a part, and wait until all are over. Raises :class:`DeployedError`.
+
+    Those of ``crowded`` are ``times`` as long.
+    """
+    specs = submissions(folder, scripts_of(part, long_s, times))
     async with LocalCluster(folder / "cluster", configuration(round_s), timing=TIMING) as cluster:
         await cluster.join(*PARTS[part])
         await cluster.submit(*specs.values())

@@ -96,6 +96,15 @@ def twenty(long_s: float = 12.0, steps: int = 60) -> dict[str, str]:
     return counting | OTHERS | {"long.sh": OTHERS["long.sh"].format(long_s=long_s)}
 
 
+def crowded(times: int = 1) -> dict[str, str]:
+    """Three of them that save nothing, so many times as long."""
+    return {
+        "deaf.py": OTHERS["deaf.py"].replace("sleep(3)", f"sleep({3 * times})"),
+        "steps.py": LOOP.format(steps=60 * times, say=COUNTING["steps.py"]),
+        "silent.sh": OTHERS["silent.sh"].replace("sleep 2", f"sleep {2 * times}"),
+    }
+
+
 def liars(lines: int = 15) -> dict[str, str]:
     """Twenty scripts that say what is not so, five lines a second."""
     return {name: LYING.format(lines=lines, say=say) for name, say in LIES.items()}

@@ -125,16 +125,21 @@ def test_commands_that_lie_end_and_pay_for_what_they_held(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_commands_that_are_preempted_in_every_round_still_end(tmp_path: Path) -> None:
     """Three scripts that save nothing, and one device: none ends within its turn."""
-    found = run_part("crowded", tmp_path)
-    assert [one.state for one in found.commands] == ["complete"] * 3
-    assert sum(one.launches - 1 for one in found.commands) >= 2, "they were preempted"
+    for times in LONGER:
+        (folder := tmp_path / f"{times}").mkdir()
+        found = run_part("crowded", folder, times)
+        assert [one.state for one in found.commands] == ["complete"] * 3
+        preempted = sum(one.launches - 1 for one in found.commands)
+        if preempted >= 2:
+            break
+    assert preempted >= 2, "they were preempted"
 
 
-def run_part(part: str, folder: Path) -> Found:
-    found = list[Found]()
+def run_part(part: str, folder: Path, times: int = 1) -> Found:
+    found, round_s = list[Found](), 1.0 if part == "crowded" else 4.0
 
     async def main() -> None:
-        found.append(await carry_out(part, folder, round_s=1.0 if part == "crowded" else 4.0, long_s=12.0))
+        found.append(await carry_out(part, folder, round_s, long_s=12.0, times=times))
 
     run(main())
     return found[0]
