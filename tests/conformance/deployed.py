@@ -72,7 +72,7 @@ async def _through(scenario: Scenario, cluster: LocalCluster, emulate: bool) -> 
             await cluster.submit(*(_spec(job) for job in work if job.arrival_s == arrival_s))
         for happening in scenario.happenings:
             await _happen(happening, cluster, work[happening.once])
-        await cluster.until_ended(PATIENCE_S, at_least=len(work))
+        await cluster.until_ended(PATIENCE_S * len(work), at_least=len(work))  # they take turns
 
 
 def _spec(job: Job) -> wire.JobSpec:
