@@ -22,17 +22,17 @@ TAKE_TURNS = Scenario(
 IN_ORDER = Scenario(
     policy="fifo",
     servers=dict.fromkeys(("one", "two", "three"), ("v100", 1)),
-    jobs=(Wanted(100), Wanted(3), Wanted(4), Wanted(0.5), Wanted(0.5)),
+    jobs=(Wanted(100), Wanted(10), Wanted(10), Wanted(0.5), Wanted(0.5)),
     happenings=(
-        Happening(once=1, has_done=0.25, then="drain", job_id=1),  # it takes the place of the third
-        Happening(once=1, has_done=0.5, then="cancel", job_id=0),  # whose place the third takes
-        Happening(once=2, has_done=0.5, then="lose", job_id=2),
+        Happening(once=1, has_done=0.05, then="drain", job_id=1),  # it takes the place of the third
+        Happening(once=1, has_run=2, then="cancel", job_id=0),  # whose place the third takes
+        Happening(once=2, has_done=0.05, then="lose", job_id=2),
     ),
 )
 GROW_AND_SHRINK = Scenario(
     policy="elastic(max_min_fairness)",
     servers=dict.fromkeys(("one", "two"), ("v100", 1)),
-    jobs=(Wanted(100, elastic="workers:1-2"), Wanted(2, after=2)),
+    jobs=(Wanted(100, elastic="workers:1-2"), Wanted(4, after=2)),
     happenings=(Happening(once=0, has_held=(2, 1, 2), then="cancel", job_id=0),),
 )
 ON_ONE_SERVER = replace(GROW_AND_SHRINK, servers={"one": ("v100", 2)})

@@ -56,7 +56,8 @@ class Wanted:
 class Happening:
     """Once a job has done this part of its steps, and some of them since the last thing that happened.
 
-    With ``has_held``, it has also taken steps on so many devices, lease after lease, and is on the last of them.
+    With ``has_held``, it has also taken steps on so many devices, lease after lease, and is on the last of them;
+    with ``has_run``, it has taken steps in so many leases.
     Then a job is cancelled, or the server on which it runs is drained or lost, or lends only so many ``devices``.
     """
 
@@ -65,16 +66,21 @@ class Happening:
     job_id: int
     has_done: float = 0.0
     has_held: tuple[int, ...] = ()
+    has_run: int = 0
     devices: int = 0
 
     def is_time(self, job: Job, steps_done: float, steps_before: float, history: Callable[[], History]) -> bool:
         """``history`` is told when it is needed."""
         if steps_done < self.has_done * job.total_steps or steps_done <= steps_before:
             return False
-        return not self.has_held or numbers_of_devices(history(), job.id, steps_done) == self.has_held
+        if not (self.has_held or self.has_run):
+            return True
+        numbers = devices_by_lease(history(), job.id, steps_done)
+        changes = tuple(number for number, _ in groupby(numbers))
+        return len(numbers) >= self.has_run and self.has_held in ((), changes)
 
 
-def numbers_of_devices(history: History, job_id: int, steps_done: float) -> tuple[int, ...]:
+def devices_by_lease(history: History, job_id: int, steps_done: float) -> list[int]:
     """On how many devices a job took steps, lease after lease; it has done so many by now."""
     numbers, before = list[int](), 0.0
     for held in history.of(job_id):
@@ -82,7 +88,7 @@ def numbers_of_devices(history: History, job_id: int, steps_done: float) -> tupl
         if steps > before:
             numbers.append(len(held.lease.devices))
             before = steps
-    return tuple(number for number, _ in groupby(numbers))
+    return numbers
 
 
 @dataclass(frozen=True)
