@@ -25,6 +25,7 @@ import gavelx
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc import wire_pb2_grpc
 from gavelx.rpc.channels import Access, aio_channel
+from gavelx.service.agents.part_states import PartState
 from gavelx.service.agents.timing import Timing
 from gavelx.service.api.server import Options, Service
 from gavelx.service.store.configuration import Configuration
@@ -142,6 +143,13 @@ class LocalCluster:
         machine = scheduler.state.machine_named(name)
         session = None if machine is None else scheduler.agents.here.get(machine.server.id)
         return session is not None and session.sent_s is not None
+
+    def runs(self, job_id: int) -> bool:
+        """Whether the scheduler has heard of every server of the job that it runs there."""
+        scheduler = self._service.scheduler
+        leases = [run.lease.id for run in scheduler.state.runs.values() if run.lease.job_id == job_id]
+        parts = [part for lease_id in leases for part in scheduler.agents.tracked[lease_id].parts.values()]
+        return bool(parts) and all(part.state is PartState.RUNNING for part in parts)
 
     def kill(self, name: str) -> None:
         """Kill an agent with -9. What it emulates is gone with it; real jobs run on until their leases lapse."""

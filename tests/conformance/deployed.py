@@ -93,7 +93,8 @@ def _spec(job: Job) -> wire.JobSpec:
 
 
 async def _begun(cluster: LocalCluster) -> bool:
-    return (await cluster.jobs([0]))[0].steps_done > 0.0
+    """On every server: before that a job that is resized would be restarted."""
+    return (await cluster.jobs([0]))[0].steps_done > 0.0 and cluster.runs(0)
 
 
 async def _happen(happening: Happening, cluster: LocalCluster, job: Job) -> None:
