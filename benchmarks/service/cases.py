@@ -64,8 +64,10 @@ class Running:
         before, cpu_s, started = self.daemon.figures(), self.daemon.cpu_seconds(), time.perf_counter()
         row = work()
         seconds = time.perf_counter() - started
-        while not (beats := self.agents.report())["heartbeats"]:
-            time.sleep(0.1)  # on a busy machine all of them may be late
+        until_s = time.perf_counter() + SETTLE_S
+        while not (beats := self.agents.report())["heartbeats"]:  # on a busy machine all of them may be late
+            assert time.perf_counter() < until_s, beats
+            time.sleep(0.1)
         after = self.daemon.figures()
         return {
             "what": what,
