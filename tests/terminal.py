@@ -95,12 +95,12 @@ class Terminal:
         return code, output
 
     def _ran_here(self, command: str, pattern: str | None) -> tuple[int, str]:
-        """A command of gavelx; with a pattern, the lines that grep finds in what it prints."""
+        """A command of gavelx; with a pattern, what grep finds in its output."""
         ran = self._shell(*shlex.split(command)[1:])
         if pattern is None:
             return ran.code, ran.out + ran.err
-        found = [line for line in ran.out.splitlines() if re.search(pattern, line)]
-        return (0 if found else 1), "\n".join(found) + ran.err
+        found = subprocess.run(["grep", "-E", pattern], input=ran.out, capture_output=True, text=True, check=False)
+        return found.returncode, found.stdout + ran.err
 
     def _take_over(self) -> None:
         """What was exported holds for commands that are run in this process, too."""

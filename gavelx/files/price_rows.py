@@ -36,7 +36,8 @@ PRICE_MAX = 1e9
 """The highest price per hour in any currency; a higher one is a mistake, and too large for a bill to the cent."""
 PRICE_MIN = Decimal("1e-6")
 """The lowest price above 0. A price of 0 stands for an unknown one, and is refused when it would be used."""
-DEVICES_MAX = 10_000
+DEVICES_MIN, DEVICES_MAX = 1e-3, 10_000
+"""In an instance: the smallest part of a device that is sold, and more than any has."""
 COLUMNS = (
     *("cloud", "region", "zone", "instance_type", "accelerator", "accelerator_count", "vcpus", "memory_gib"),
     *("price_usd_per_hour", "price_kind", "as_of", "as_of_precision", "source"),
@@ -121,7 +122,7 @@ def price_row(row: Row, rates: Rates | None = None) -> PriceRow:
         zone=row.text("zone", ""),
         instance_type=row.text("instance_type", ""),
         accelerator=row.text("accelerator").lower(),
-        devices=row.number("accelerator_count", above=0, high=DEVICES_MAX, default=1.0),
+        devices=row.number("accelerator_count", low=DEVICES_MIN, high=DEVICES_MAX, default=1.0),
         vcpus=row.number("vcpus", low=0) if row.has("vcpus") else None,
         memory_gib=row.number("memory_gib", low=0) if row.has("memory_gib") else None,
         usd=usd,

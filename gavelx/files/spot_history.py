@@ -26,12 +26,10 @@ from gavelx.files.locate import data_path, names
 from gavelx.files.moments import utc_time
 from gavelx.files.price_importers.aws import LINUX, LIST, region_of
 from gavelx.files.price_importers.offers import amount, inside
-from gavelx.files.price_rows import DEVICES_MAX, PRICE_MAX
+from gavelx.files.price_rows import DEVICES_MAX, DEVICES_MIN, PRICE_MAX
 from gavelx.files.texts import read_head, shown
 from gavelx.prices import Prices
 
-DEVICES_MIN = 1e-3
-"""The smallest part of a device that is sold."""
 WHEN = "%Y-%m-%d %H:%M UTC"
 """Format of times in messages, always in UTC."""
 

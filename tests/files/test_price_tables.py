@@ -146,6 +146,7 @@ def test_the_rule_of_the_table(tmp_path: Path) -> None:
         ("h100,1e300,1,,,,", "row 2, column price_usd_per_hour: '1e300' cannot be used"),
         ("h100,nan,1,,,,", "row 2, column price_usd_per_hour: 'nan' cannot be used"),
         ("h100,1,0,,,,", "row 2, column accelerator_count: '0' cannot be used"),
+        ("h100,1,1e-320,,,,", "row 2, column accelerator_count: '1e-320' cannot be used"),
         (",1,1,,,,", "row 2, column accelerator: the cell is empty"),
         ("h100,1,1,,,,soon", "row 2, column as_of: 'soon' is no date"),
     ],

@@ -7,7 +7,7 @@ from gavelx.worker.logs import Tail, segments_of
 
 
 def test_files_with_numbers_that_no_message_can_hold_are_no_output(tmp_path: Path) -> None:
-    """A job may make them: whoever reads its output gets the rest."""
+    """A job may create such files; its output is read without them."""
     lease = tmp_path / "1"
     lease.mkdir()
     (lease / "out.0.log").write_text("hello\n")
