@@ -116,7 +116,8 @@ def test_so_it_is_under_the_published_rules(name: str) -> None:
 
 def test_a_logarithm_that_can_be_positive_counts() -> None:
     """All shares of all jobs would cost more than any makes; those of an optimum do not."""
-    snapshot = snapshot_of([Job(j, "x", 1e3) for j in range(9)], Cluster.of({"v100": 2}), np.full((9, 1), 4.0))
+    speeds = np.array([[4.0]] * 8 + [[2.0]])
+    snapshot = snapshot_of([Job(j, "x", 1e3) for j in range(9)], Cluster.of({"v100": 2}), speeds)
     answer = load_policy("Maximize(Sum(Log(Throughput() - 0.1 * Cost())))").allocate(snapshot)
     net_J = answer.throughput_J - 0.1 * 2 * 3.0
     assert net_J.min() > 0
