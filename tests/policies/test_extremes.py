@@ -10,7 +10,7 @@ from gavelx.cluster import Cluster
 from gavelx.errors import PolicyError, ProgramError, SolverError
 from gavelx.explain.properties import pareto_slack
 from gavelx.files.throughput_tables import load_throughputs
-from gavelx.jobs import Job
+from gavelx.jobs import WEIGHT_MAX, WEIGHT_MIN, Job
 from gavelx.policies import Maximize, MaxMinFairness, SumThroughput, Throughput, Worst, catalog, load_policy
 from gavelx.prices import Prices
 from gavelx.simulator.random_jobs import random_jobs
@@ -27,8 +27,9 @@ def speeds(**speed: float) -> Throughputs:
 def test_levels_end_whatever_the_size_of_the_numbers(size: float) -> None:
     cluster = Cluster.of({"v100": 1, "k80": 1})
     same = Snapshot.of([Job(j, "net", 1.0) for j in range(3)], cluster, speeds(v100=10 * size, k80=size))
+    weight = min(max(size, WEIGHT_MIN), WEIGHT_MAX)
     weighed = Snapshot.of(
-        [Job(j, "net", 1.0, weight=size**j) for j in (0, 1)], cluster, speeds(v100=10.0, k80=1.0)
+        [Job(0, "net", 1.0), Job(1, "net", 1.0, weight=weight)], cluster, speeds(v100=10.0, k80=1.0)
     )
     for policy, snapshot in ((Maximize(Worst(Throughput())), same), (MaxMinFairness(), weighed)):
         with contextlib.suppress(SolverError):
