@@ -8,11 +8,15 @@ import gc
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # tests run side by side; before anything imports numpy
-os.environ.setdefault("GAVELX_COMPILED", "0")  # it would take a minute in each process; one test compares the bits
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+
+for name in [*os.environ]:  # whoever runs the tests may have a cluster, be a job of another, and like colours
+    if name.startswith(("GAVELX_", "LOCAL_", "MASTER_", "RANK", "SLURM_", "WORLD_", "COLUMNS", "FORCE_", "TTY_")):
+        del os.environ[name]
+os.environ["GAVELX_COMPILED"] = "0"  # it would take a minute in each process; one test compares the bits
 
 # Some of what is generated would be numbers from the modules that a process has imported, which differ by run.
 providers._get_local_constants = lambda: providers._local_constants  # none
