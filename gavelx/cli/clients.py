@@ -105,7 +105,7 @@ def run_submit(access: Access, wanted: JobOptions, as_json: bool) -> None:
         slo=wanted.slo,
         preemptible="" if wanted.preemptible == "auto" else wanted.preemptible,
         duration_s=wanted.duration,
-        steps_per_s={name: _speed(name, text) for name, text in _pairs(wanted.speed or (), "--speed")},
+        steps_per_s=_speeds(wanted.speed or ()),
     )
     jobs = []
     for n in range(wanted.count):
@@ -135,6 +135,18 @@ def _pairs(texts: Sequence[str], option: str) -> list[tuple[str, str]]:
         if not name or not sign:
             raise OptionError(f"cannot read {text!r}", where=option, expected="NAME=VALUE")
     return [(name, value) for name, _, value in pairs]
+
+
+def _speeds(texts: Sequence[str]) -> dict[str, float]:
+    """Steps per second by accelerator type."""
+    speeds: dict[str, float] = {}
+    for name, text in _pairs(texts, "--speed"):
+        if name.lower() in speeds:
+            raise OptionError(
+                f"{name.lower()!r} is named twice", where="--speed", expected="one speed on each type"
+            )
+        speeds[name.lower()] = _speed(name, text)
+    return speeds
 
 
 def _speed(name: str, text: str) -> float:

@@ -103,5 +103,5 @@ def _by_type(node: Node, accelerators: Sequence[str]) -> Iterator[tuple[int, Nod
 
     Null is unknown; a type that the cluster does not have is ignored, as in a throughput table.
     """
-    values = {name.lower(): value for name, value in node.items() if value.value is not None}
+    values = {name: value for name, value in node.by_type().items() if value.value is not None}
     return ((a, values[name]) for a, name in enumerate(accelerators) if name in values)

@@ -20,11 +20,11 @@ def read_json(path: str | Path) -> "Node":
     """The value that a JSON file holds.
 
     NaN and infinities, which many programs write, are read; :meth:`Node.number` refuses them where they matter.
-    Raises :class:`InputFileError`: no such file, no text, no JSON (with the row).
+    Raises :class:`InputFileError`: no such file, no text, no JSON (with the row), a key twice in one object.
     """
     text = read_text(path)
     try:
-        return Node(json.loads(text), str(path))
+        return Node(json.loads(text, object_pairs_hook=_object), str(path))
     except json.JSONDecodeError as error:
         ends = " (the file ends early)" if error.pos >= len(text.rstrip()) else ""
         where = f"{path}, row {error.lineno}, character {error.colno}"
@@ -32,6 +32,16 @@ def read_json(path: str | Path) -> "Node":
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InputFileError(f"is no JSON that we can read: {reason[:100]}", where=str(path)) from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object. Raises :class:`ValueError` for two values of one key, of which one would be lost."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {shown(twice)} is there twice in one object")
+    return fields
 
 
 def read_pages(path: str | Path) -> Iterator["Node"]:
@@ -98,6 +108,15 @@ class Node:
     def items(self) -> Iterator[tuple[str, "Node"]]:
         """Keys and values of an object."""
         return ((key, Node(value, self.file, self, key)) for key, value in self._of(dict, "an object").items())
+
+    def by_type(self) -> "dict[str, Node]":
+        """The values of an object by accelerator type, whose name may have small letters or capitals."""
+        found: dict[str, Node] = {}
+        for name, value in self.items():
+            if name.lower() in found:
+                raise value.mistake(f"{shown(name.lower())} is named twice", expected="each accelerator type once")
+            found[name.lower()] = value
+        return found
 
     def elements(self) -> "list[Node]":
         """The elements of a list."""

@@ -135,7 +135,7 @@ def _index(node: Node, key: str, periods: int) -> int:
 
 
 def _period(node: Node, types: Mapping[str, float]) -> Period:
-    usd_per_hour = {name.lower(): _usd(value) for name, value in node["usd_per_hour"].items()}
+    usd_per_hour = {name: _usd(value) for name, value in node["usd_per_hour"].by_type().items()}
     idle_device_s = _of_types(node["idle_device_s"], types)
     return Period(node["from_s"].number(low=0), {**dict.fromkeys(types), **usd_per_hour}, idle_device_s)
 
@@ -163,4 +163,4 @@ def _check_sum(node: Node, parts: Collection[Mapping[str, float]], whole: Mappin
 
 
 def _seconds(node: Node) -> dict[str, float]:
-    return {name.lower(): value.number(low=0, high=SECONDS_MAX) for name, value in node.items()}
+    return {name: value.number(low=0, high=SECONDS_MAX) for name, value in node.by_type().items()}

@@ -15,10 +15,7 @@ from gavelx.jobs import Job
 
 def device_counts(node: Node) -> dict[str, int]:
     """Devices by accelerator type, as ``{"v100": 5}``."""
-    counts = {name: count.whole(low=0, high=DEVICES_MAX) for name, count in node.items()}
-    if len({name.lower() for name in counts}) < len(counts):
-        raise node.mistake("an accelerator type is named twice in different cases")
-    return counts
+    return {name: count.whole(low=0, high=DEVICES_MAX) for name, count in node.by_type().items()}
 
 
 def job_indices(jobs: Sequence[Job], node: Node) -> dict[int, int]:
@@ -41,5 +38,5 @@ def member_index(node: Node, index_of: Mapping[int, int]) -> int:
 
 def usd_per_hour(node: Node, accelerators: Sequence[str]) -> NDArray[np.float64]:
     """usd_per_hour_A; NaN for a type that is missing or null."""
-    known = {name.lower(): usd.number(low=0) for name, usd in node.items() if usd.value is not None}
+    known = {name: usd.number(low=0) for name, usd in node.by_type().items() if usd.value is not None}
     return np.array([known.get(name, np.nan) for name in accelerators], dtype=float)

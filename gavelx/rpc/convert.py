@@ -95,6 +95,8 @@ def check_spec(spec: wire.JobSpec) -> None:
     for accelerator, speed in spec.steps_per_s.items():
         name_of(accelerator, "an accelerator of steps_per_s")
         _number(speed, f"steps_per_s of {accelerator}", most=1e12)
+    if len({name.lower() for name in spec.steps_per_s}) < len(spec.steps_per_s):
+        raise UserError("steps_per_s names a type twice", expected="one speed on each type")
     if spec.preemptible not in ("", *PREEMPTIBLE):
         raise UserError(f"preemptible is {spec.preemptible[:80]!r}", expected=", ".join(PREEMPTIBLE))
     if spec.elasticity:

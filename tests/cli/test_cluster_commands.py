@@ -123,6 +123,10 @@ def test_a_job_from_submission_to_replay(
             "--speed: 'b' on a is no number",
         ),
         (
+            ["submit", "--type", "net", "--steps", "5", "--speed", "V100=1", "--speed", "v100=2", "--", "true"],
+            "--speed: 'v100' is named twice",
+        ),
+        (
             ["submit", "--type", "net", "--steps", "5", "--preemptible", "maybe", "--", "true"],
             "--preemptible: 'maybe' is not known; expected auto, yes, no",
         ),

@@ -249,7 +249,7 @@ def changed(keys: list[Any], value: Any) -> Any:
         (["jobs", 1, "scale_factor"], 1.5, r"jobs\[1\].scale_factor: 1.5 cannot be used; expected a whole number"),
         (["time_s"], -1, "time_s: -1 cannot be used; expected a finite number, 0 or more"),
         (["cluster"], {"v100": -1}, "cluster.v100: -1 cannot be used"),
-        (["cluster"], {"v100": 1, "V100": 1}, "cluster: an accelerator type is named twice"),
+        (["cluster"], {"v100": 1, "V100": 1}, "cluster.V100: 'v100' is named twice"),
         (
             ["cluster", "accelerators"],
             ["v100", "V100"],
@@ -279,11 +279,20 @@ def changed(keys: list[Any], value: Any) -> Any:
         (["progress", 3, "job_id"], 1, r"progress\[3\]: job 1 is there twice"),
         (["progress", 3, "steps_left"], None, r"progress\[3\].steps_left: null cannot be used"),
         (["prices", "v100"], "cheap", "prices.v100: 'cheap' cannot be used"),
+        (["prices"], {"v100": 1.0, "V100": 2.0}, "prices.V100: 'v100' is named twice"),
     ],
 )
 def test_mistakes_are_named(keys: list[Any], value: Any, said: str) -> None:
     with pytest.raises(InputFileError, match=f"^mine.json,? ?.*{said}"):
         snapshot_from_json(changed(keys, value), "mine.json")
+
+
+def test_a_key_that_is_there_twice_is_a_mistake(tmp_path: Path) -> None:
+    """Of two values of one key, JSON readers keep the last."""
+    path = tmp_path / "mine.json"
+    path.write_text('{"format": "gavelx-snapshot-1", "cluster": {"v100": 1, "v100": 2}}')
+    with pytest.raises(InputFileError, match=r"mine.json: .*the key 'v100' is there twice in one object"):
+        read_snapshot(path)
 
 
 @pytest.mark.parametrize("other", [{}, {"steps_per_second": [3.0]}, {"devices": 2}])

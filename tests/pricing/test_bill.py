@@ -175,6 +175,7 @@ def test_one_run_or_several(tmp_path: Path) -> None:
         ([], "a list cannot be used"),
         (run_of(idle_device_s={"v100": -1.0}), r"idle_device_s.v100: -1.0 cannot be used"),
         (run_of(idle_device_s={"v100": float("nan")}), "nan cannot be used"),
+        (run_of(idle_device_s={"v100": 0.0, "V100": 1.0}), r"idle_device_s.V100: 'v100' is named twice"),
         (run_of(idle_device_s={"p100": 0.0}), r"per_job\[0\].device_s: 'v100' is not in the cluster"),
         (run_of(per_job=[{"job_id": "x", "device_s": {}}]), r"per_job\[0\].job_id: 'x' cannot be used"),
         (run_of(per_job=[{"job_id": 1}]), r"the key 'device_s' is missing"),

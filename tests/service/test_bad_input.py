@@ -49,6 +49,7 @@ BAD_SPECS = [
     ({"elasticity": "workers:1-65536"}, "elasticity is workers:1-65536; expected at most 1024 devices and parts"),
     ({"elasticity": "workers:1-8/65536/mixed"}, "at most 1024 devices and parts"),
     ({"steps_per_s": {"v1": -1.0}}, "steps_per_s of v1"),
+    ({"steps_per_s": {"v1": 1.0, "V1": 2.0}}, "steps_per_s names a type twice"),
     ({"steps_per_s": {"../v1": 1.0}}, "accelerator"),
 ]
 
