@@ -13,9 +13,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-for name in [*os.environ]:  # whoever runs the tests may have a cluster, be a job of another, and like colours
-    if name.startswith(("GAVELX_", "LOCAL_", "MASTER_", "RANK", "SLURM_", "WORLD_", "COLUMNS", "FORCE_", "TTY_")):
-        del os.environ[name]
+OUTSIDE = ("GAVELX_", "SLURM_", "LOCAL_", "MASTER_", "RANK", "WORLD_", "COLUMNS", "FORCE_", "TTY_")
+"""Variables of the shell about its cluster, its Slurm job, torchrun or its terminal. No test sees them."""
+for variable in [*os.environ]:
+    if variable.startswith(OUTSIDE):
+        del os.environ[variable]
 os.environ["GAVELX_COMPILED"] = "0"  # it would take a minute in each process; one test compares the bits
 
 # Some of what is generated would be numbers from the modules that a process has imported, which differ by run.

@@ -110,7 +110,7 @@ class Node:
         return ((key, Node(value, self.file, self, key)) for key, value in self._of(dict, "an object").items())
 
     def by_type(self) -> "dict[str, Node]":
-        """The values of an object by accelerator type, whose name may have small letters or capitals."""
+        """The values of an object by accelerator type, in small letters; a type in two spellings is an error."""
         found: dict[str, Node] = {}
         for name, value in self.items():
             if name.lower() in found:

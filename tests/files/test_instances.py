@@ -49,6 +49,13 @@ def test_pairs_follow_the_jobs_alone(index: int) -> None:
             assert table.devices_C[c] == snapshot.scale_factor_J[table.job_M[members]].max()
 
 
+def test_a_type_in_two_spellings_is_a_mistake() -> None:
+    instance = copy.deepcopy(INSTANCES[1])
+    instance["jobs"][0]["throughputs"]["V100"] = 1.0
+    with pytest.raises(InputFileError, match=r"jobs\[0\].throughputs.V100: 'v100' is named twice"):
+        snapshot_from_json(instance)
+
+
 def test_unknown_speeds_have_no_configuration() -> None:
     instance = copy.deepcopy(INSTANCES[1])
     del instance["jobs"][0]["throughputs"]["k80"]
