@@ -196,14 +196,19 @@ def price_rows(
     """Every offer of the shipped table, in its order.
 
     ``cloud``, ``accelerators`` and ``kind`` (``on_demand``, ``spot``, ``reserved``) keep only the offers that
-    match. Raises :class:`OptionError` for a cloud or kind that the table does not have.
+    match. Raises :class:`OptionError` for a cloud or kind that the table does not have, or a kind that it does
+    not have of this cloud.
     """
     rows = _shipped(data_path("prices", "prices"))
+    kinds = {row.kind for row in rows}
     if cloud is not None:
         cloud = _one_of("--cloud", cloud, {row.cloud for row in rows})
         rows = tuple(row for row in rows if row.cloud == cloud)
     if kind is not None:
-        kind = _one_of("--kind", kind, {row.kind for row in rows})
+        kind = _one_of("--kind", kind, kinds)
+        if kind not in (sold := {row.kind for row in rows}):
+            expected = " or ".join(sorted(sold))
+            raise OptionError(f"the table has no {kind} prices of {cloud}", where="--kind", expected=expected)
         rows = tuple(row for row in rows if row.kind == kind)
     return rows if accelerators is None else of_types(rows, accelerators)
 

@@ -167,6 +167,8 @@ def test_rows_to_show() -> None:
         price_rows("gpc")
     with pytest.raises(OptionError, match=r"--kind: 'spto' is not in the table. Try: did you mean 'spot'"):
         price_rows(kind="spto")
+    with pytest.raises(OptionError, match=r"--kind: the table has no spot prices of aws; expected on_demand$"):
+        price_rows("aws", kind="spot")
 
 
 @pytest.mark.parametrize("spec", ["", ".", "x" * 10_000, "a\0b", "k80=1\0", "k80=1," * 2000])
