@@ -1,8 +1,9 @@
 """No failed round: several solvers in order, each of which answers only if its answer passes the check.
 
 The check knows nothing of solvers: the repaired shares are feasible, every constraint holds, and where a bound is
-proven the objective is next to it. An answer that fails is not used; the next path is tried in the time that is
-left, and the certificate says so. Whether a program is infeasible is an answer too, about the user's program.
+proven the objective is next to it. An answer that fails, also with a little for everybody, is not used; the next
+path is tried in the time that is left, and the certificate says so. Whether a program is infeasible is an answer
+too, about the user's program.
 
 Legend: C configurations.
 """
@@ -34,6 +35,9 @@ GAP = 1e-6
 """How far an objective may be from its bound, relative to the size of its numbers."""
 LOOSE_GAP = 1e-4
 """The same for a first-order solver that the user has asked for, and where the bound is that of a tangent."""
+CRUMBS = 1e-7
+"""Part of the cluster that all jobs share equally where a solver rounds what is due to some of them to nothing: to
+a job that weighs 1e-9 beside one that weighs 1e12, say. It is far below :data:`GAP`."""
 NOTHING = 1e-300
 """A gap that is none, whatever the size of the numbers: solvers count in such units where nothing has a size."""
 
@@ -152,15 +156,27 @@ def _first_good(statement: Statement | RatioStatement, candidates: list[Path]) -
             _blame(statement, failure)
             failures.append(f"{path.name} failed ({failure.status})")
             continue
-        found = check(statement, answer, path.gap)
-        if found.excess > BITS and np.isfinite(answer.share_C).all():
-            answer = replace(answer, share_C=repaired(statement.snapshot, answer.share_C))
-            found = check(statement, answer, path.gap)
+        answer, found = _mended(statement, answer, path.gap)
         if found.fault is None:
             return replace(answer, path="; ".join([*failures, answer.path])), found
         failures.append(f"{path.name} failed ({found.fault})")
     hint = ". Try: a larger --time-budget" if any(OUT_OF_TIME in failure for failure in failures) else ""
     raise valueless(statement) or SolverError(f"{statement.text}: {'; '.join(failures)}{hint}")
+
+
+def _mended(statement: Statement | RatioStatement, answer: Answer, gap: float) -> tuple[Answer, Check]:
+    """The answer without what the solver rounded, and what it is found to be."""
+    snapshot, found = statement.snapshot, check(statement, answer, gap)
+    if found.excess > BITS and np.isfinite(answer.share_C).all():
+        answer = replace(answer, share_C=repaired(snapshot, answer.share_C))
+        found = check(statement, answer, gap)
+    if found.fault is None or found.excess > FEASIBLE:
+        return answer, found
+    equal_C = repaired(snapshot, snapshot.usable_C.astype(float))
+    share_C = (1.0 - CRUMBS) * answer.share_C + CRUMBS * equal_C
+    shared = replace(answer, share_C=share_C, path=f"{answer.path}, {CRUMBS:g} of all shared equally")
+    again = check(statement, shared, gap)
+    return (shared, again) if again.fault is None else (answer, found)
 
 
 def _blame(statement: Statement | RatioStatement, failure: UnsolvedError) -> None:

@@ -163,6 +163,21 @@ def test_jobs_that_are_at_their_best_together_stop_no_other(seed: int) -> None:
     assert pareto_slack(allocation) <= 1e-6
 
 
+@pytest.mark.parametrize("seed", [2, 93, 122, 156, 161, 169])  # with which every solver rounds somebody to nothing
+def test_owners_share_whatever_their_jobs_weigh(seed: int) -> None:
+    """A job of weight 1e-9 beside one of 1e12 is due less than a solver can tell from nothing."""
+    random = np.random.default_rng(seed)
+    weights = 10.0 ** random.uniform(np.log10(WEIGHT_MIN), np.log10(WEIGHT_MAX), random.integers(2, 14))
+    jobs = [
+        Job(j, f"kind {j}", 1000.0, weight=float(weight), owner=f"team {random.integers(4)}")
+        for j, weight in enumerate(weights)
+    ]
+    cluster = Cluster.of({"v100": int(random.integers(1, 6)), "k80": int(random.integers(1, 6))})
+    snapshot = snapshot_of(jobs, cluster, random.uniform(0.5, 10.0, (len(jobs), 2)))
+    certificate = load_policy("hierarchical(max_min_fairness)").allocate(snapshot).certificate
+    assert certificate.objective == pytest.approx(certificate.bound, rel=2e-6)
+
+
 @pytest.mark.parametrize("name", ["max_sum_throughput", "fifo_program", "min_cost"])
 def test_speeds_on_a_type_without_devices_hide_no_others(name: str) -> None:
     cluster, prices = Cluster.of({"v100": 0, "k80": 1}), Prices({"v100": 3.0, "k80": 1.0})

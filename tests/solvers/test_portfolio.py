@@ -110,6 +110,22 @@ def test_shares_that_are_feasible_but_not_best_are_not_used(monkeypatch: pytest.
     assert certificate.path.endswith("; highs")
 
 
+def test_what_a_solver_rounds_to_nothing_is_given_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    light, heavy = Job(0, "a", 10.0), Job(1, "a", 10.0, weight=1e12)
+    crowded = Snapshot.of([light, heavy], Cluster.parse("fast=1"), Throughputs({Setting("a", "fast"): 4.0}))
+    policy = load_policy("max_min_fairness")
+    best = policy.allocate(crowded).certificate
+
+    def rounded(_: Statement, **__: bool) -> Answer:
+        return Answer(np.array([0.0, 1.0]), best.bound, None, 2, "rounded")
+
+    monkeypatch.setattr(portfolio, "solve_linear", rounded)
+    allocation = policy.allocate(crowded)
+    assert allocation.certificate.objective == pytest.approx(best.objective, rel=GAP)
+    assert allocation.certificate.path == "rounded, 1e-07 of all shared equally"
+    assert allocation.share_JA.ravel() == pytest.approx([5e-8, 1.0 - 5e-8], rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("share_C", "words"),
     [
