@@ -1,9 +1,9 @@
 """No failed round: several solvers in order, each of which answers only if its answer passes the check.
 
 The check knows nothing of solvers: the repaired shares are feasible, every constraint holds, and where a bound is
-proven the objective is next to it. An answer that fails, also with a little for everybody, is not used; the next
-path is tried in the time that is left, and the certificate says so. Whether a program is infeasible is an answer
-too, about the user's program.
+proven the objective is next to it. An answer that fails is not used, unless a tiny part that all jobs share mends
+it; the next path is tried in the time that is left. The certificate says either. Whether a program is infeasible
+is an answer too, about the user's program.
 
 Legend: C configurations.
 """
@@ -165,7 +165,7 @@ def _first_good(statement: Statement | RatioStatement, candidates: list[Path]) -
 
 
 def _mended(statement: Statement | RatioStatement, answer: Answer, gap: float) -> tuple[Answer, Check]:
-    """The answer without what the solver rounded, and what it is found to be."""
+    """The answer with the solver's rounding mended where that can be done, and its check."""
     snapshot, found = statement.snapshot, check(statement, answer, gap)
     if found.excess > BITS and np.isfinite(answer.share_C).all():
         answer = replace(answer, share_C=repaired(snapshot, answer.share_C))

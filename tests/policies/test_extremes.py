@@ -163,7 +163,7 @@ def test_jobs_that_are_at_their_best_together_stop_no_other(seed: int) -> None:
     assert pareto_slack(allocation) <= 1e-6
 
 
-@pytest.mark.parametrize("seed", [2, 93, 122, 156, 161, 169])  # with which every solver rounds somebody to nothing
+@pytest.mark.parametrize("seed", [2, 93, 122, 156, 161, 169])  # on which every solver failed
 def test_owners_share_whatever_their_jobs_weigh(seed: int) -> None:
     """A job of weight 1e-9 beside one of 1e12 is due less than a solver can tell from nothing."""
     random = np.random.default_rng(seed)
