@@ -6,8 +6,7 @@ Estimators are kept in memory, so that a second run of one process with the same
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from threadpoolctl import threadpool_limits
-
+from gavelx.errors import did_you_mean
 from gavelx.estimator.missing_speeds import filled, missing_ways
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.shipped_speeds import shipped_measurements
@@ -29,7 +28,8 @@ def with_estimates(
 ) -> Throughputs:
     """The table with estimates of the speeds that these jobs need on these types and that it lacks.
 
-    An accelerator type without a data sheet and without any speed stays unknown.
+    An accelerator type without a data sheet and without any speed stays unknown. Speeds that the table has on
+    types that are not among these and have no data sheet are left out (:func:`nameless_types`).
     """
     sheets = load_data_sheets()
     known = [name for name in accelerators if name in table.accelerators or sheets.has(name)]
@@ -37,20 +37,32 @@ def with_estimates(
     missing = missing_ways(jobs, known, table, only_new_types=shipped, pairs=pairs)
     if not missing:
         return table
-    key = table.name, tuple(table.isolated.items()), tuple(table.colocated.items()), tuple(missing)
+    nameless = nameless_types(table, accelerators)
+    key = table.name, tuple(table.isolated.items()), tuple(table.colocated.items()), tuple(missing), nameless
     if key not in _tables:
         of_pairs = any(not isinstance(way, Setting) for way in missing)
-        with threadpool_limits(1):  # matrices are small: threads would only wait for each other
-            found = filled(table, missing, _estimator(table, of_pairs=of_pairs))
+        found = filled(table, missing, _estimator(table, nameless, of_pairs=of_pairs))
         _keep(_tables, key, found)
     return _tables[key]
 
 
-def _estimator(table: Throughputs, *, of_pairs: bool) -> "Combined":
+def nameless_types(table: Throughputs, accelerators: Sequence[str]) -> tuple[str, ...]:
+    """The types of a table that no data sheet knows and that are not among these."""
+    sheets = load_data_sheets()
+    return tuple(name for name in table.accelerators if name not in accelerators and not sheets.has(name))
+
+
+def nearest_type(name: str) -> str:
+    """What to try for a type that no data sheet knows: a near name, else an empty text."""
+    sheets = load_data_sheets()
+    return did_you_mean(name, [*sheets.by_name, *sheets.aliases], "throughputs/accelerators.csv")
+
+
+def _estimator(table: Throughputs, nameless: Sequence[str], *, of_pairs: bool) -> "Combined":
     """What has observed the table's own measured speeds and those that gavelx ships."""
     tables = (table.isolated, table.colocated) if of_pairs else (table.isolated,)
     every = [entry for one in tables for entry in one.items()]
-    own = {way: speed for way, speed in every if way not in table.ranges}
+    own = {way: speed for way, speed in every if way not in table.ranges and way.accelerator not in nameless}
     key = tuple(own.items())
     if key not in _estimators:
         from gavelx.estimator.combined import Combined  # noqa: PLC0415  # slow to import, and only needed here

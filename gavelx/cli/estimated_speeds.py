@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+from gavelx.cli.output import stderr
 from gavelx.errors import OptionError, WorkloadError, one_of
+from gavelx.estimated_speeds import nameless_types, nearest_type, with_estimates
 from gavelx.estimator.job_names import JobNameError, near_name, read_job
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.shipped_speeds import shipped_measurements
@@ -63,3 +65,16 @@ def _is_read(job_type: str, where: str) -> bool:
         raise JobNameError(
             error.problem, where=f"{where}, {error.where}", expected=error.expected, hint=error.hint
         ) from None
+
+
+def estimated(
+    table: Throughputs, jobs: Sequence[Job], accelerators: Sequence[str], *, pairs: bool = False
+) -> Throughputs:
+    """The table with estimates; prints a line for each of its types that tells them nothing."""
+    found = with_estimates(table, jobs, accelerators, pairs=pairs)
+    for name in nameless_types(table, accelerators) if found is not table else ():
+        line = (
+            f"{shown(name)} is in no data sheet, and its speeds were left out of estimates; {nearest_type(name)}"
+        )
+        stderr().print(line, markup=False, soft_wrap=True)
+    return found

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from gavelx.cli.conditions import ROUND_S, within
-from gavelx.cli.estimated_speeds import check_names, check_types
+from gavelx.cli.estimated_speeds import check_names, check_types, estimated
 from gavelx.cli.intervals import intervals_of
 from gavelx.cli.money_options import MixOptions
 from gavelx.cli.output import print_json, prints_aside, stderr, stdout
@@ -19,7 +19,6 @@ from gavelx.cli.stopping import stoppable
 from gavelx.cli.tables import plain_table, policy_cell, print_speeds
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError, WorkloadError
-from gavelx.estimated_speeds import with_estimates
 from gavelx.estimator.sampled_table import sampled
 from gavelx.files.data_sheets import load_data_sheets, meant_by, other_spellings
 from gavelx.files.price_tables import Terms, parts_of, split_specs
@@ -63,7 +62,7 @@ def mix(typed: MixOptions, *, as_json: bool) -> bool:
     offered = list(dict.fromkeys(offer.accelerator for offer in offers))
     if not typed.strict_speeds:
         check_names(jobs, offered, throughputs, str(find_trace(typed.trace)))
-        throughputs = with_estimates(throughputs, jobs, offered)
+        throughputs = estimated(throughputs, jobs, offered)
     jobs = _checked(typed, jobs, throughputs, offered)
     speeds, rules = speeds_used(jobs, offered, throughputs), _rules(typed.round_s)
     samples = SPEED_SAMPLES if typed.speed_samples is None else typed.speed_samples

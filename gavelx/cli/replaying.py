@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gavelx.cli.estimated_speeds import check_types
+from gavelx.cli.estimated_speeds import check_types, estimated
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import Outputs, prints_aside, stderr, stdout, write_json
 from gavelx.cli.parallel import run_policies
@@ -13,7 +13,6 @@ from gavelx.cli.secrets import check_not_typed
 from gavelx.cli.tables import print_result, print_speeds
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError, WorkloadError
-from gavelx.estimated_speeds import with_estimates
 from gavelx.files.data_sheets import other_spellings
 from gavelx.files.price_tables import load_prices
 from gavelx.mechanism.lengths import Known
@@ -60,7 +59,7 @@ def run_replay(  # noqa: PLR0917
     throughputs = throughputs.also_called(other_spellings(place.accelerators, throughputs.accelerators))
     if cluster is not None and not strict_speeds:
         check_types(place.accelerators, throughputs)
-        throughputs = with_estimates(throughputs, recorded.jobs, place.accelerators)
+        throughputs = estimated(throughputs, recorded.jobs, place.accelerators)
     speeds = speeds_used(recorded.jobs, place.accelerators, throughputs)
     jobs = runnable(recorded.jobs, place, throughputs, chosen.opens)
     if not jobs:

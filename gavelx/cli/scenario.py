@@ -9,14 +9,13 @@ from dataclasses import dataclass, field, replace
 from gavelx.cli.capacities import capacities_of, check_capacities
 from gavelx.cli.conditions import faults_of, lengths_of, rules_of, within
 from gavelx.cli.drawing import drawn_jobs
-from gavelx.cli.estimated_speeds import check_names, check_types
+from gavelx.cli.estimated_speeds import check_names, check_types, estimated
 from gavelx.cli.prices import PriceChanges, prices_of
 from gavelx.cli.run_options import RunOptions
 from gavelx.cli.solving import solver_settings
 from gavelx.cluster import Cluster
 from gavelx.elastic import Elastic
 from gavelx.errors import OptionError, UserError, WorkloadError
-from gavelx.estimated_speeds import with_estimates
 from gavelx.estimator.estimated_table import Believed, ways_of
 from gavelx.estimator.sampled_table import sampled
 from gavelx.files.data_sheets import load_data_sheets, other_spellings
@@ -109,7 +108,7 @@ def load_scenario(typed: RunOptions, opens: frozenset[Kind] = frozenset()) -> Sc
     if not typed.strict_speeds:
         if not typed.skip_unrunnable:
             check_names(jobs, cluster.accelerators, throughputs, where)
-        throughputs = with_estimates(throughputs, jobs, cluster.accelerators, pairs="pairs" in opens)
+        throughputs = estimated(throughputs, jobs, cluster.accelerators, pairs="pairs" in opens)
     if typed.skip_unrunnable:
         jobs = runnable(jobs, at_best(cluster, capacities), throughputs)
         if not jobs:

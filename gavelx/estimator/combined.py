@@ -4,7 +4,7 @@ Job types that were measured somewhere are estimated by :class:`~gavelx.estimato
 that was never measured and has the name of one of today's jobs (``job_names``) is estimated by the roofline, with
 efficiencies fitted to the measured types whose names can be read. Where both can say something, it is their mean.
 Whether such a job fits into memory is decided by
-the roofline in both cases, unless it was measured there.
+the roofline in both cases, unless it was measured there, or on devices that together have no more memory.
 """
 
 import math
@@ -20,6 +20,7 @@ from gavelx.estimator.completion import Completion
 from gavelx.estimator.job_names import JobNameError, NamedJob, read_job
 from gavelx.estimator.known import UNKNOWN
 from gavelx.estimator.names import read_name
+from gavelx.estimator.one_thread import one_thread
 from gavelx.estimator.roofline import Efficiency, fit_efficiency, step_seconds, why_not
 from gavelx.measurements import Estimate, Measurement, Way
 from gavelx.throughputs import Setting
@@ -43,9 +44,10 @@ class Combined(Estimator):
     def observe(self, measurements: Iterable[Measurement]) -> None:
         one_name = (self._measured(one) for one in measurements)
         self.completion.observe(one_name)
-        for cached in ("efficiency", "_models_on"):
+        for cached in ("efficiency", "_models_on", "_ran_in_gb"):
             self.__dict__.pop(cached, None)
 
+    @one_thread
     def estimate(self, wanted: Sequence[Way], level: float = LEVEL) -> list[Estimate]:
         known_types = {way.job_type for way in self.completion.speed_of}
         completed, answers = list[int](), dict[int, Estimate]()
@@ -80,7 +82,20 @@ class Combined(Estimator):
         job = _named(way)
         if job is None or not isinstance(way, Setting) or self._on_device(way) in self.completion.speed_of:
             return ""
-        return why_not(job, way, self._sheet(way.accelerator))
+        sheet = self._sheet(way.accelerator)
+        if way.scale_factor * sheet.memory_gb >= self._ran_in_gb.get(way.job_type, math.inf):
+            return ""
+        return why_not(job, way, sheet)
+
+    @cached_property
+    def _ran_in_gb(self) -> dict[str, float]:
+        """The least memory, of all devices together, in which each named job type was measured."""
+        least: dict[str, float] = {}
+        for way, speed in self.completion.speed_of.items():
+            if isinstance(way, Setting) and speed > 0 and _named(way):
+                gb = way.scale_factor * self._sheet(way.accelerator).memory_gb
+                least[way.job_type] = min(gb, least.get(way.job_type, math.inf))
+        return least
 
     @cached_property
     def efficiency(self) -> Efficiency:

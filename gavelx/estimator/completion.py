@@ -17,6 +17,7 @@ from gavelx.estimator.interference_scale import PAIRS_MIN, likely_amplitudes
 from gavelx.estimator.intervals import half_widths
 from gavelx.estimator.known import Completing
 from gavelx.estimator.names import read_name
+from gavelx.estimator.one_thread import one_thread
 from gavelx.estimator.smooth import PooledLeftOut, Smooth, pooled
 from gavelx.measurements import Estimate, Way
 
@@ -51,6 +52,7 @@ class Completion(Completing):
         ran = {way: speed for way, speed in self.speed_of.items() if speed > 0}
         return _Fit.of(Space(list(ran), self.data_sheets), ran, [self.error_of[way] for way in ran])
 
+    @one_thread
     def doubt(self, wanted: Sequence[Way], once: Sequence[Way]) -> Floats:
         """Uncertainty of the ``wanted`` speeds after the ways in ``once`` have been measured too.
 

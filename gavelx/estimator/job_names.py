@@ -11,8 +11,8 @@ SIZE is the number of parameters (``350m``, ``7b``, ``1.3b``); METHOD is ``pretr
 ``qlora``. ``bsN`` is the samples of one optimizer step of the whole job, on however many devices; ``seqN`` the
 tokens of a sample (2048; 512 for bert), ``resN`` the pixels of a side (224, 512 (sd), 1024 (sdxl, flux)
 or 256 (dit)), ``secN`` its seconds (30 and 15). The precision may follow (``-bf16``, ``-fp16``, ``-amp``,
-``-tf32``, ``-fp32`` or ``-fp8``), and the framework (``-torch``, ``-tf1``, ``-tf2``, ``-jax``). Case, and ``_`` or
-blanks for ``-``, do not matter.
+``-tf32``, ``-fp32``, ``-fp8`` or ``-fp4``; ``mxfp8``, ``nvfp4`` and ``mxfp4`` are formats of these), and the
+framework (``-torch``, ``-tf1``, ``-tf2``, ``-jax``). Case, and ``_`` or blanks for ``-``, do not matter.
 """
 
 import re
@@ -30,7 +30,8 @@ FAMILIES = (
 )
 METHODS = {"pretrain": "pretrain", "pretraining": "pretrain", "full": "full", "sft": "full", "lora": "lora"}
 METHODS |= {"qlora": "qlora", "finetune": "full", "ft": "full"}
-PRECISIONS = ("bf16", "fp16", "amp", "tf32", "fp32", "fp8")
+PRECISIONS = ("bf16", "fp16", "amp", "tf32", "fp32", "fp8", "fp4", "nvfp4", "mxfp4", "mxfp8")
+SAME_PRECISION = {"nvfp4": "fp4", "mxfp4": "fp4", "mxfp8": "fp8"}
 FRAMEWORKS = ("torch", "tf1", "tf2", "jax")
 BERT_SIZES = {"base": 110e6, "large": 336e6}
 WHISPER_SIZES = {"tiny": 39e6, "base": 74e6, "small": 244e6, "medium": 769e6, "large": 1550e6}
@@ -209,7 +210,7 @@ class _Reader:
             if word in METHODS and not method:
                 method = METHODS[word]
             elif word in PRECISIONS:
-                self.precision = word
+                self.precision = SAME_PRECISION.get(word, word)
             elif found := NUMBERED.fullmatch(word):
                 self._set("bs" if found[1] == "batch" else found[1], int(found[2][:12]), length)
             elif word not in FRAMEWORKS:

@@ -8,6 +8,7 @@ from statistics import NormalDist
 from gavelx.accelerators import NO_DATA_SHEETS, DataSheets
 from gavelx.estimator.base import LEVEL, Estimator
 from gavelx.estimator.memory_limits import CannotRun
+from gavelx.estimator.one_thread import one_thread
 from gavelx.measurements import Estimate, Measurement, Way
 from gavelx.throughputs import Pairing
 
@@ -39,6 +40,7 @@ class Completing(Estimator):
         self._cannot_run = CannotRun(self.speed_of, self.data_sheets)
         self.forget()
 
+    @one_thread
     def estimate(self, wanted: Sequence[Way], level: float = LEVEL) -> list[Estimate]:
         assert 0.0 < level < 1.0, level
         if not self.speed_of:

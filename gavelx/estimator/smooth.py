@@ -36,8 +36,10 @@ The constant of a model is large, since each model counts its own steps, and is 
 level do not tell it.
 """
 BOUNDS = [*[(-12.0, 4.0)] * 2 * SIDES, (-2.0, 5.0), (-2.0, 5.0), (-10.0, 1.0)]
-CONVERGED, DIGITS = {"ftol": 1e-14, "gtol": 1e-7, "maxcor": 30, "maxiter": 1000}, 2
-"""The search goes on far beyond what is needed, and its end is rounded: so it is the same on each processor."""
+CONVERGED, DIGITS = {"ftol": 1e-14, "gtol": 1e-7, "maxcor": 30, "maxiter": 1000, "maxfun": 400}, 2
+"""The search goes on far beyond what is needed, and its end is rounded: so it is the same on each processor.
+
+It usually takes 60 to 140 evaluations; ``maxfun`` bounds its time."""
 APART = 2.0
 """Gangs in one server and in several are as far apart as with so many doublings of the number of devices."""
 

@@ -298,3 +298,19 @@ def test_a_slip_in_today_is_seen(shell: Shell) -> None:
     ran = shell("simulate", "--policy", "fifo", "--cluster", "h100=2", "--jobs", "3", "--job-types", "todya")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "gavelx: --job-types: unknown job type 'todya'. Try: did you mean 'today'?\n"
+
+
+def test_a_type_without_a_data_sheet_is_left_out_of_estimates(shell: Shell, tmp_path: Path) -> None:
+    table, trace = tmp_path / "table.csv", tmp_path / "trace.csv"
+    rows = ["job_type,scale_factor,accelerator,steps_per_second", "m,1,k80,0.5"]
+    trace.write_text("job_id,arrival_s,job_type,scale_factor,total_steps\n0,0,m,1,1000\n1,0,m,1,2000\n")
+    runs = []
+    for more in ([], ["m,1,nvidia.com/gpu,1", "m,1,h1000,7"]):
+        table.write_text("\n".join([*rows, *more]) + "\n")
+        files = ("--table", table, "--trace", trace, "--speed-samples", 0)
+        runs.append(shell("simulate", "--policy", "fifo", "--cluster", "v100=1,k80=1", *files))
+        assert runs[-1].code == 0, runs[-1].err
+    assert "data sheet" not in runs[0].err
+    assert "'nvidia.com/gpu' is in no data sheet, and its speeds were left out of estimates" in runs[1].err
+    assert "'h1000' is in no data sheet" in runs[1].err and "did you mean 'h100" in runs[1].err
+    assert runs[0].out == runs[1].out

@@ -11,6 +11,7 @@ from gavelx.files.csvs import read_rows
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.locate import data_path
 from gavelx.files.shipped_speeds import shipped_measurements
+from gavelx.measurements import Measurement
 from gavelx.throughputs import Setting
 
 SHEETS = load_data_sheets()
@@ -69,10 +70,56 @@ def test_too_little_memory_is_a_speed_of_zero_with_its_reason(estimator: Combine
     (estimate,) = estimator.estimate([way])
     assert estimate[:3] == (0.0, 0.0, 0.0)
     assert estimator.why_not(way) == "cannot run: needs 63 GB, has 24"
-    assert (
-        estimator.why_not(Setting("llama-7b-full-bs2", "h100-80gb-sxm", 4))
-        == "cannot run: a batch of 2 on 4 devices"
-    )
+
+
+# published in MLPerf Training v5.1, most on more devices than samples in a batch
+@pytest.mark.parametrize("width", [8, 16, 64, 256, 512])
+@pytest.mark.parametrize(
+    "name", ["llama2-70b-lora-seq8192-bs8-fp8", "llama3-8b-pretrain-seq8192-bs16-fp8", "flux-res256-bs1024-fp8"]
+)
+def test_a_gang_wider_than_its_batch_is_estimated(estimator: Combined, name: str, width: int) -> None:
+    for device in ("h100-80gb-sxm", "h200-141gb-sxm", "b200-192gb-sxm", "gb300", "mi300x"):
+        for together in (True, False):
+            way = Setting(name, device, width, together)
+            (estimate,) = estimator.estimate([way])
+            assert estimator.why_not(way) == ""
+            assert 0 < estimate.lower <= estimate.steps_per_second <= estimate.upper
+            assert estimate.lower < estimate.upper or estimate.origin == "measured"
+
+
+def test_only_too_little_memory_of_all_devices_is_refused(estimator: Combined) -> None:
+    name = "llama3-405b-pretrain-seq8192-bs8-fp8"
+    assert "GB on each device" in estimator.why_not(Setting(name, "h100-80gb-sxm", 8))
+    assert not any(estimator.why_not(Setting(name, "h100-80gb-sxm", width)) for width in (256, 512, 1024))
+
+
+def test_a_wider_gang_than_the_batch_is_estimated_with_a_wider_range(estimator: Combined) -> None:
+    name = "llama2-70b-lora-seq8192-bs8-fp8"
+    narrow, wide = estimator.estimate([Setting(name, "h200-141gb-sxm", width) for width in (8, 64)])
+    assert wide.steps_per_second > narrow.steps_per_second
+    assert wide.upper / wide.lower > narrow.upper / narrow.lower
+
+
+def test_a_measurement_overrules_what_memory_says() -> None:
+    name, device = "llama-13b-full-bs8", "rtx4090"
+    way = Setting(name, device, 4)
+    made = Combined(SHEETS)
+    made.observe(shipped_measurements())
+    assert made.why_not(way)
+    made.observe([Measurement(way, 0.5)])
+    more = [way, way._replace(scale_factor=8), way._replace(consolidated=False), Setting(name, "a100-40gb-sxm", 4)]
+    assert [made.why_not(each) for each in more] == [""] * 4
+    assert all(estimate.steps_per_second > 0 for estimate in made.estimate(more))
+    assert made.why_not(way._replace(scale_factor=1))
+
+
+def test_each_name_of_four_bit_precision_means_the_same(estimator: Combined) -> None:
+    jobs = [read_job(f"llama3-8b-pretrain-bs64-{precision}") for precision in ("fp4", "nvfp4", "mxfp4")]
+    assert jobs[0] is not None and jobs[0] == jobs[1] == jobs[2]
+    speeds = [
+        speed(estimator, f"llama3-8b-pretrain-bs64-{p}", "b200-192gb-sxm", 8) for p in ("bf16", "fp8", "fp4")
+    ]
+    assert speeds[0] < speeds[1] < speeds[2]
 
 
 def test_a_measured_speed_is_returned_as_measured(estimator: Combined) -> None:
