@@ -105,6 +105,7 @@ class Mechanism:
         self._trigger = SolveTrigger(rules)
         self.execution = Execution()  # of the present allocation
         self._asleep = False  # nothing can change before something happens
+        self._sleep_until_s = -np.inf  # when the mechanism will be woken from its last sleep, if by nothing else
         self._planned = True  # the present round's devices are given out
         self._chosen: Choices | None = None  # or a portion of them is, and these are to have them
         self._now_s = self._round_end_s = 0.0
@@ -115,9 +116,11 @@ class Mechanism:
         """Take note of an event; say what is to be done."""
         assert event.time_s >= self._now_s, (event, self._now_s)
         self._now_s = self.leasing.now_s = event.time_s
-        if self._asleep:
-            return [*self._woken(), *self._take_note(event)]
-        return self._take_note(event)
+        if not self._asleep:
+            return self._take_note(event)
+        if not self._wakes_up(event):
+            return [] if isinstance(event, events.Wake) else self._take_note(event)
+        return [*self._woken(), *self._take_note(event)]
 
     def _take_note(self, event: events.Event) -> list[Command]:  # noqa: PLR0912  # one branch an event
         match event:
@@ -579,6 +582,8 @@ class Mechanism:
         """Whether every way to run that was promised is being run, so that rounds will pass as this one."""
         if self.rules.sleep_s < self.rules.round_s or self._trigger.dirty or self.execution.first_on:
             return False
+        if self._arrived:  # a job that nobody has looked at
+            return False
         ways = self.accounts.ways
         if len(self.leasing.leases) < len(ways) or self.leasing.waits_to_grow:  # some way is not being run
             return False
@@ -597,10 +602,29 @@ class Mechanism:
         return bool(runs_all and self._trigger.refresh_at_s == NEVER and not self.live.spread.any())
 
     def _sleep(self) -> list[Command]:
-        """Let the rounds pass."""
+        """Let the rounds pass. A wake that an earlier sleep asked for serves this one too."""
         self._asleep = True
-        until_s = self._now_s + self.rules.sleep_s
-        return [*self.leasing.extend(until_s + self.rules.round_s), WakeAt(until_s)]
+        wakes = list[Command]()
+        if self._sleep_until_s < self._now_s + self.rules.round_s:
+            self._sleep_until_s = self._now_s + self.rules.sleep_s
+            wakes.append(WakeAt(self._sleep_until_s))
+        return [*self.leasing.extend(self._sleep_until_s + self.rules.round_s), *wakes]
+
+    def _wakes_up(self, event: events.Event) -> bool:
+        """Whether an event can change the next rounds, so that it ends the sleep.
+
+        Wakes from before the sleep cannot, and neither can the last word on a lease that was taken back.
+        """
+        match event:
+            case events.Wake():
+                return event.time_s >= self._sleep_until_s
+            case events.LeaseEnded():
+                live, j = self.live, self.live.index.get(event.job_id)
+                if j is None or event.complete:
+                    return event.complete
+                holds = live.lease[j] == event.lease_id and live.type[j] != WAITING
+                return bool(holds or event.steps_done >= live.total_steps[j])
+        return True
 
     def _woken(self) -> list[Command]:
         """Something happened: the rounds until then have passed, and the present one ends when it would have."""

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from gavelx.asking import policy_opens
-from gavelx.cluster import Cluster
+from gavelx.cluster import Cluster, Server
 from gavelx.drive import drive
 from gavelx.files.throughput_tables import load_throughputs
+from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Mechanism, Rules
+from gavelx.mechanism.commands import Command, Launch, Solve, WakeAt
+from gavelx.mechanism.events import Allocated, Event, JobSubmitted, LeaseEnded, Wake, WorkerJoined
 from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
 from gavelx.simulator.backend import SimulatedCluster
@@ -74,3 +77,49 @@ def test_a_job_that_fails_wakes_the_sleeper() -> None:
     assert awake.ledger.failures
     assert asleep.ledger.failures == awake.ledger.failures
     assert asleep.recorder.completion_s == pytest.approx(awake.recorder.completion_s)
+
+
+@pytest.mark.parametrize("policy", ["max_min_fairness", "gang_fifo"])
+def test_all_sleeps_of_a_run_share_one_wake(policy: str) -> None:
+    jobs = random_jobs(12, TABLE, seed=1, multi_gpu=True, arrival_rate_per_hour=1.0)
+    rules = replace(DEFAULT, sleep_s=1e9)
+    mechanism, asked = Mechanism(TABLE, None, rules), load_policy(policy)
+    wanted = set[float]()
+    handle = mechanism.handle
+
+    def noting(event: Event) -> list[Command]:
+        commands = handle(event)
+        far_s = event.time_s + 1e8
+        wanted.update(each.time_s for each in commands if isinstance(each, WakeAt) and each.time_s > far_s)
+        return commands
+
+    mechanism.handle = noting  # type: ignore[method-assign]
+    drive(mechanism, asked.allocate, SimulatedCluster(jobs, CLUSTER, TABLE, rules))
+    assert len(wanted) == 1
+
+
+def asleep() -> tuple[Mechanism, list[Command]]:
+    """A mechanism that sleeps while its only job runs, and the commands that led there."""
+    rules = replace(DEFAULT, sleep_s=1e6)
+    mechanism, commands = Mechanism(TABLE, None, rules), list[Command]()
+    mechanism.handle(WorkerJoined(0.0, Server(0, "v100", 1)))
+    mechanism.handle(JobSubmitted(0.0, Job(0, TABLE.job_types[0], 1e9)))
+    snapshot = next(each.snapshot for each in mechanism.handle(Wake(0.0)) if isinstance(each, Solve))
+    commands += mechanism.handle(Allocated(0.0, load_policy("max_min_fairness").allocate(snapshot)))
+    assert WakeAt(1e6) in commands
+    return mechanism, commands
+
+
+def test_an_old_wake_does_not_end_a_sleep() -> None:
+    mechanism, _ = asleep()
+    assert mechanism.handle(Wake(720.0)) == []
+    assert [each for each in mechanism.handle(Wake(1e6)) if isinstance(each, WakeAt)]
+
+
+def test_the_last_word_on_a_former_lease_does_not_end_a_sleep() -> None:
+    mechanism, commands = asleep()
+    (lease,) = (each.lease for each in commands if isinstance(each, Launch))
+    former = LeaseEnded(720.0, lease.id - 1, 0, steps_done=0.0, held_s=1.0)
+    assert mechanism.handle(former) == []
+    present = LeaseEnded(721.0, lease.id, 0, steps_done=10.0, held_s=721.0)
+    assert [each for each in mechanism.handle(present) if isinstance(each, WakeAt)]
