@@ -11,6 +11,8 @@ ARRIVAL_S_MAX = 1e12
 """The latest arrival: beyond it, floating-point seconds are too coarse for a simulation."""
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e12
 """Of priorities: solvers do not compute with 1e-300."""
+RETRIES_MAX = 1000
+"""Of a failing job."""
 Preemptible = Literal["auto", "yes", "no"]
 PREEMPTIBLE: tuple[Preemptible, ...] = get_args(Preemptible)
 
@@ -39,7 +41,8 @@ class Job:
     ``preemptible`` says whether the job may be stopped for others and started again later: ``yes``, always;
     ``no``, never; ``auto``, until a preemption has lost all the work of a lease (see
     :mod:`gavelx.mechanism.protection`). ``checkpoints`` says whether a simulated job saves its state; without,
-    it begins anew after each stop. The scheduler is not told, and has to find out.
+    it begins anew after each stop. The scheduler is not told, and has to find out. ``retries``: how often the job
+    is launched again after failures in a row without a saved step; None: as the rules of the scheduler say.
 
     Raises :class:`UserError` for a value that no job can have.
     """
@@ -55,6 +58,7 @@ class Job:
     owner: str = ""
     preemptible: Preemptible = "auto"
     checkpoints: bool = True
+    retries: int | None = None
     elastic: Elastic | None = None
     recorded_start_s: float | None = None
     requested_accelerator: str = ""
@@ -80,6 +84,8 @@ class Job:
                 raise self._mistake("scale_factor", self.scale_factor, expected)
             if elastic.parts % self.scale_factor:
                 raise self._mistake("parts", elastic.parts, f"a multiple of its {self.scale_factor} devices")
+        if self.retries is not None and not 0 <= self.retries <= RETRIES_MAX:
+            raise self._mistake("retries", self.retries, f"a whole number from 0 to {RETRIES_MAX}, or nothing")
         if self.preemptible not in PREEMPTIBLE:
             raise self._mistake("preemptible", self.preemptible, "one of " + ", ".join(PREEMPTIBLE))
 

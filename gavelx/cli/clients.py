@@ -104,6 +104,7 @@ def run_submit(access: Access, wanted: JobOptions, as_json: bool) -> None:
         one_process_per_server=wanted.one_process_per_server,
         slo=wanted.slo,
         preemptible="" if wanted.preemptible == "auto" else wanted.preemptible,
+        retries=wanted.retries,
         duration_s=wanted.duration,
         steps_per_s=_speeds(wanted.speed or ()),
     )

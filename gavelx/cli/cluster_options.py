@@ -137,6 +137,15 @@ class JobOptions:
             help="Whether it may be stopped for other jobs; auto: until a preemption has lost its work.",
         ),
     ] = "auto"
+    retries: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=1000,
+            metavar="N",
+            help="Launch it again after at most N failures in a row without a saved step (default: see serve).",
+        ),
+    ] = None
     count: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Number of such jobs to submit.")] = 1
     request_id: Annotated[
         str, typer.Option(help="A name of your choice: a second submission with it makes no second job.")
@@ -179,6 +188,24 @@ class ServeOptions:
     max_failures: Annotated[
         int, typer.Option(min=1, help="Failures in a row without a step, after which a job is given up.")
     ] = 5
+    retry_after: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="SECONDS",
+            help="A failed job waits this long, then twice as long, and so on; another server is tried at once "
+            "[default: 60].",
+        ),
+    ] = None
+    final_after: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="SECONDS",
+            help="A job that ran for longer, saved nothing and exits with an error is given up at once "
+            "[default: 300].",
+        ),
+    ] = None
     tokens: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="File of tokens that may call (gavelx token).", rich_help_panel=_ACCESS),

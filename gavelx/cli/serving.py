@@ -148,6 +148,8 @@ def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configur
             backfill=before.backfill if typed.backfill is None else rules.backfill,
             overheads=before.overheads if typed.overheads is None else rules.overheads,
             max_failures=typed.max_failures if found is None or typed.max_failures != 5 else before.max_failures,
+            retry_s=before.retry_s if typed.retry_after is None else typed.retry_after,
+            final_s=before.final_s if typed.final_after is None else typed.final_after,
             sleep_s=0.0,
         )
         if found is None or typed.prices is not None:

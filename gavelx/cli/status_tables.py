@@ -85,6 +85,7 @@ SERVERS = (
     Column("accelerator", lambda server: server.accelerator, goes=1, least=6),
     Column("leased", lambda server: f"{server.leased} of {server.lent}" + _not_lent(server)),
     Column("state", lambda server: server.state),
+    Column("why", lambda server: server.reason, goes=3, least=12),
     Column("heard", lambda server: f"{whole_seconds(server.heard_s_ago)} ago", goes=2),
 )
 

@@ -6,6 +6,7 @@ one does no harm. Workers repeat what was lost: what they hold is in every `Prog
 Legend: L leases.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,6 +131,8 @@ class LeaseEnded(Event):
     failed: bool = False
     lost_s: float = 0.0
     complete: bool = False
+    exit_code: int = 0  # of a process of a failed job; 0 if it is not known
+    too_small: Sequence[str] = ()  # accelerator types whose memory the job does not fit in
 
 
 @dataclass(frozen=True, slots=True)

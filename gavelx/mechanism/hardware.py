@@ -23,6 +23,7 @@ class Hardware:
         self._devices_A: list[int] = []
         self._epochs: dict[int, int] = {}  # of each server, the last that was heard of
         self._offers: dict[int, tuple[int, int, int]] = {}  # and of its last offer the epoch, number and devices
+        self._aside: dict[int, int] = {}  # servers that are put aside, and the devices that each offers
         self._cluster: Cluster | None = None  # until servers come or go
 
     # -- facts ------------------------------------------------------------------------------------------------
@@ -93,6 +94,8 @@ class Hardware:
     def lend(self, server_id: int, devices: int) -> bool:
         """A server lends just its first so many devices from now on; False if that changes nothing."""
         before = self.servers[server_id]
+        if server_id in self._aside:
+            self._aside[server_id], devices = devices, 0
         if before.device_count == devices:
             return False
         a = self.accelerators.index(before.accelerator)
@@ -101,10 +104,22 @@ class Hardware:
         self._devices_A[a] += devices - before.device_count
         return True
 
+    def put_aside(self, server_id: int) -> None:
+        """A server lends nothing, whatever it offers, until it is taken back."""
+        devices = self.servers[server_id].device_count
+        self._aside.setdefault(server_id, devices)
+        self.lend(server_id, self._aside[server_id])
+
+    def take_back(self, server_id: int) -> None:
+        """A server that was put aside lends what it offers."""
+        if (devices := self._aside.pop(server_id, None)) is not None:
+            self.lend(server_id, devices)
+
     def leave(self, server_id: int) -> bool:
         """A server is gone, with all its devices; False if it was not here."""
         if (server := self.servers.pop(server_id, None)) is None:
             return False
+        self._aside.pop(server_id, None)
         a = self.accelerators.index(server.accelerator)
         self.free[a].lose(server)
         self._devices_A[a] -= server.device_count

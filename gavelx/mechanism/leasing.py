@@ -15,11 +15,11 @@ from gavelx.cluster import Server
 from gavelx.configuration import ALONE, Configuration, widened
 from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Resize, Stop, by_server
 from gavelx.mechanism.events import ServerOffers, WorkerLost
+from gavelx.mechanism.failures import Failures
 from gavelx.mechanism.hardware import Hardware
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.protection import may_keep
 from gavelx.mechanism.room import Tenant, make_room
-from gavelx.mechanism.rules import Rules
 from gavelx.mechanism.selection import Choice, Choices, loss_s, steps_left
 from gavelx.mechanism.stopped import Stopped, StoppedLeases
 from gavelx.mixes import Mix, mixes, speed_on
@@ -48,9 +48,10 @@ class Leasing:
         live: LiveJobs,
         hardware: Hardware,
         throughputs: Throughputs,
-        rules: Rules,
         settle: Callable[[Ints, float], None],
+        failures: Failures,
     ) -> None:
+        rules, self.failures = failures.rules, failures
         self.live, self.hardware, self.throughputs, self.rules = live, hardware, throughputs, rules
         self._settle = settle
         self.now_s = 0.0
@@ -359,10 +360,13 @@ class Leasing:
         for member in (way.job, way.partner) if way.partner != ALONE else ():
             if (beside := self.leases.get(self.live.jobs[member].id)) is not None:
                 return beside.devices, []
+        avoid = self._avoided(way)
+        waits = avoid and any(self.failures.waits(job_id, self.now_s) for job_id in self._ids(way))
+        if waits and any(self.hardware.free[a].besides(avoid) < count for a, count in way.uses.items()):
+            return None, []
         if way.others:
-            return tuple(
-                device for a, count in way.uses.items() for device in self.hardware.free[a].take(count)
-            ), []
+            taken = [self.hardware.free[a].take(count, avoid=avoid) for a, count in way.uses.items()]
+            return tuple(device for devices in taken for device in devices), []
         free, width = self.hardware.free[way.type], way.devices
         if width > 1 and not free.holds_together(width):
             gain_s = self._gain_s(way)
@@ -370,7 +374,14 @@ class Leasing:
                 return None, moved
             if self._spread_speed(way) == 0.0:
                 return None, []
-        return free.take(width), []
+        return free.take(width, avoid=avoid), []
+
+    def _ids(self, way: Choice) -> list[int]:
+        return [self.live.jobs[member].id for member in (way.job, way.partner) if member != ALONE]
+
+    def _avoided(self, way: Choice) -> frozenset[int]:
+        """The servers on which a job of this way failed."""
+        return frozenset[int]().union(*map(self.failures.avoided, self._ids(way)))
 
     def _room(self, a: int, width: int, gain_s: float, besides: Sequence[Device] = ()) -> list[int] | None:
         """Narrower jobs that would make room for a gang and lose less than it gains; None where it must be spread.
@@ -538,7 +549,15 @@ class Leasing:
         columns = (*(column[j_L].tolist() for column in how), price_L.tolist(), map(live.others_of, j_L.tolist()))
         return [
             Stopped(
-                job_id, a, devices, batch, held_s, price, self.now_s - held_s, _servers(self.leases[job_id]), more
+                job_id,
+                a,
+                devices,
+                batch,
+                held_s,
+                price,
+                self.now_s - held_s,
+                servers_of(self.leases[job_id]),
+                more,
             )
             for job_id, a, devices, batch, held_s, price, more in zip(*columns, strict=True)
         ]
@@ -606,5 +625,6 @@ def _most_together(devices: Sequence[Device], count: int) -> tuple[Device, ...]:
     return tuple(sorted(devices, key=lambda device: (-on[device.server_id], device)))[:count]
 
 
-def _servers(lease: Lease) -> frozenset[int]:
+def servers_of(lease: Lease) -> frozenset[int]:
+    """The servers on which a lease holds devices."""
     return frozenset([device.server_id for device in lease.devices])

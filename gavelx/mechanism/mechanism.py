@@ -15,6 +15,7 @@ Legend: J live jobs, A accelerator types, L leases.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -31,9 +32,10 @@ from gavelx.mechanism.accounts import Accounts
 from gavelx.mechanism.attained_service import AttainedService
 from gavelx.mechanism.commands import Command, GiveUp, Solve, WakeAt
 from gavelx.mechanism.entitlements import Entitlements, entitlements
+from gavelx.mechanism.failures import Failures
 from gavelx.mechanism.hardware import Hardware
 from gavelx.mechanism.invariants import validate
-from gavelx.mechanism.leasing import Leasing
+from gavelx.mechanism.leasing import Leasing, servers_of
 from gavelx.mechanism.lengths import Left, Lengths
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.protection import Protection
@@ -91,7 +93,8 @@ class Mechanism:
         self.live = LiveJobs()
         self.accounts = Accounts(self.live, prices or Prices({}), rules)
         self.hardware = Hardware()
-        self.leasing = Leasing(self.live, self.hardware, throughputs, rules, self.accounts.settle)
+        self.failures = Failures(rules)
+        self.leasing = Leasing(self.live, self.hardware, throughputs, self.accounts.settle, self.failures)
         self.lengths = lengths or Lengths()
         self.rounds = 0
         self.given_up: list[int] = []  # ids of jobs that failed too often
@@ -188,6 +191,9 @@ class Mechanism:
             apart_J, together_J = (self.throughputs.matrix(jobs, added, whole)[:, 0] for whole in (False, True))
             none_J = np.zeros(len(jobs))
             self.live.add_type(throughput=together_J, spread_throughput=apart_J, others=none_J, paid_others=none_J)
+            self._leave_out_too_small(range(len(self.live)))
+        if self.hardware.comes_anew(server.id, epoch):
+            self.failures.forget_server(server.id)
         return self._servers_changed(self.leasing.join(server, epoch))
 
     def _server_offers(self, event: events.ServerOffers) -> list[Command]:
@@ -240,6 +246,7 @@ class Mechanism:
         live.throughput[:] = throughputs.matrix(jobs, types)
         live.equal_share_speed[guessed] *= live.best_speed(guessed) / before
         live.spread_throughput[:] = throughputs.matrix(jobs, types, consolidated=False)
+        self._leave_out_too_small(range(len(live)))
         self.leasing.believe(live.holders())
         if not live.count:
             return []
@@ -306,18 +313,81 @@ class Mechanism:
         if is_last:
             self._stands_at(j, event.steps_done)
             if event.failed and holds:
-                live.failures[j] += 1
+                self._failed(j, event)
         if event.complete or (is_last and event.steps_done >= live.total_steps[j]):
             return [*self._complete(j), *self._look_again()]
         if not is_last:
             self._restarts(j, event)
             return []
-        if live.failures[j] >= self.rules.max_failures:
+        return self._failed_or_stopped(j, event) if holds else []
+
+    def _failed_or_stopped(self, j: int, event: events.LeaseEnded) -> list[Command]:
+        """The job is given up, or waits again; servers on which it and others failed are put aside."""
+        servers = servers_of(self.leasing.leases[event.job_id])
+        bad = [server_id for server_id in servers if self._is_bad(server_id)]
+        if event.failed and not bad and self._is_final(j, event):
             self.given_up.append(event.job_id)
             return [GiveUp(event.job_id), *self._finished(j), *self._look_again()]
-        if holds:
-            self.leasing.release(j)
-        return self._look_again() if holds else []
+        self.leasing.release(j)
+        commands = [command for server_id in bad for command in self._put_aside(server_id)]
+        wakes = [WakeAt(time_s) for time_s in self.failures.next_s(self._now_s)]
+        return [*commands, *wakes, *self._look_again()]
+
+    def _is_final(self, j: int, event: events.LeaseEnded) -> bool:
+        """Whether a failed job is not tried again."""
+        live = self.live
+        if event.too_small:
+            return not (live.throughput[j] > 0).any()
+        has_saved, count = bool(live.saved_steps[j] > 0), int(live.failures[j])
+        return self.failures.is_final(live.jobs[j], count, event.held_s, event.exit_code, has_saved=has_saved)
+
+    def _leave_out_too_small(self, rows: Sequence[int]) -> None:
+        """Jobs run no more on types whose memory was too small for them."""
+        live = self.live
+        for j in rows:
+            for name in self.failures.too_small.get(live.jobs[j].id, ()):
+                if name in self.hardware.accelerators:
+                    a = self.hardware.accelerators.index(name)
+                    live.throughput[j, a] = live.spread_throughput[j, a] = 0.0
+                    live.kind[j] = self._kinds.setdefault(("", live.jobs[j].id), len(self._kinds))  # its own
+
+    def _failed(self, j: int, event: events.LeaseEnded) -> None:
+        """One failure more; and the job runs no more where its memory was too small."""
+        live, servers = self.live, servers_of(self.leasing.leases[event.job_id])
+        live.failures[j] += not event.too_small  # that is the fault of the type
+        elsewhere = any(
+            server.device_count and live.throughput[j, self.hardware.accelerators.index(server.accelerator)] > 0
+            for server in self.hardware.servers.values()
+            if server.id not in servers
+        )
+        self.failures.does_not_fit(event.job_id, event.too_small)
+        self._leave_out_too_small([j])
+        if event.too_small:
+            self._trigger.all_changed()
+        count, held_s = max(1, int(live.failures[j])), event.held_s
+        self.failures.failed(event.job_id, servers, count, self._now_s, held_s=held_s, elsewhere=elsewhere)
+
+    def _is_bad(self, server_id: int) -> bool:
+        return server_id in self.hardware.servers and self.failures.is_bad(server_id, self._now_s)
+
+    def _put_aside(self, server_id: int) -> list[Command]:
+        """A server gets no leases for a while; what began there just now is stopped, too, and goes elsewhere."""
+        for job_id, times in self.failures.put_aside(server_id, self._now_s).items():
+            if (j := self.live.index.get(job_id)) is not None:
+                self.live.failures[j] = max(0, int(self.live.failures[j]) - times)
+        self.hardware.put_aside(server_id)
+        here = [self.live.index[i] for i, lease in self.leasing.leases.items() if server_id in servers_of(lease)]
+        self._trigger.all_changed()
+        self._chosen = None
+        return self.leasing.stop_all(here)
+
+    def _take_back_servers(self) -> None:
+        """Servers whose time aside is over get leases again."""
+        for server_id in self.failures.over(self._now_s):
+            del self.failures.aside[server_id]
+            self.hardware.take_back(server_id)
+            self._trigger.all_changed()
+            self._chosen = None
 
     def _restarts(self, j: int, ended: events.LeaseEnded) -> None:
         """If the job was to go over from this lease to its present one, it is launched in that instead."""
@@ -368,6 +438,8 @@ class Mechanism:
     def _came_forward(self, j: int) -> None:
         """The job has saved more than it ever had: it needs no protection, unless its user wants it."""
         self.live.failures[j] = 0
+        lease = self.leasing.leases.get(self.live.jobs[j].id)
+        self.failures.came_forward(self.live.jobs[j].id, () if lease is None else servers_of(lease))
         if self.live.protected[j]:
             self.live.protected[j] = self.live.jobs[j].preemptible == "no"
 
@@ -395,6 +467,7 @@ class Mechanism:
     def _finished(self, j: int) -> list[Command]:
         """The job is done: its devices are free."""
         self.live.done[j], self._chosen = True, None
+        self.failures.forget(self.live.jobs[j].id)
         self.lengths.gone(self.live.jobs[j], None)
         self._trigger.job_went(self.live.jobs[j].owner)
         return self.leasing.stop_all([j]) if self.live.type[j] != WAITING else []
@@ -405,12 +478,26 @@ class Mechanism:
 
     def _waiting(self) -> Bools:
         """Which jobs hold no devices, and could use some."""
-        return ~(self.live.running() | self.live.done)
+        waits_J: Bools = ~(self.live.running() | self.live.done)
+        waits_J[self._backing_off()] = False
+        return waits_J
+
+    def _backing_off(self) -> list[int]:
+        """The rows of jobs that failed, and are not tried again yet on what is free."""
+        live, rows = self.live, list[int]()
+        for job_id in self.failures.waiting(self._now_s):
+            j, avoid = live.index[job_id], self.failures.avoided(job_id)
+            free = [one.besides(avoid) for one in self.hardware.free]
+            fits = (live.throughput[j] > 0) & (live.least_devices[j] <= np.array(free))
+            if live.type[j] == WAITING and not (self.failures.may_begin_elsewhere(job_id) and fits.any()):
+                rows.append(j)
+        return rows
 
     # -- rounds -----------------------------------------------------------------------------------------------
 
     def _wake(self) -> list[Command]:
         self.accounts.accrue(self._now_s)
+        self._take_back_servers()
         return self._round() if self._now_s >= self._round_end_s else self._between_rounds()
 
     def _round(self) -> list[Command]:
@@ -664,6 +751,7 @@ class Mechanism:
         elif protection is not None:
             stays_J = protection.stays_J
         found = candidates(self.accounts, self.execution, self._now_s, stays_J=stays_J, only=only)
+        found = found.only(self._may_run(found.ways))
         if begins_elsewhere:
             found = first_on(found, self.live, self._first_on())
         chosen, left = select(found, free, protection=protection)
@@ -671,6 +759,17 @@ class Mechanism:
             return chosen
         more = self._fillers(chosen, left, candidate_J, protection)
         return chosen.joined(more) if len(more) else chosen
+
+    def _may_run(self, ways: Choices) -> Bools:
+        """Which of these ways are of no job that waits to be tried again, or does not fit there."""
+        waits_J = np.zeros(len(self.live) + 1, dtype=bool)  # ALONE, the last, does not wait
+        waits_J[self._backing_off()] = True
+        may_V: Bools = ~(waits_J[ways.job] | waits_J[ways.partner])
+        for job_id in self.failures.too_small:
+            j = self.live.index.get(job_id)
+            mine_V = (ways.job == j) | (ways.partner == j)
+            may_V[mine_V] &= self.live.throughput[j, ways.type[mine_V]] != 0.0 if j is not None else True
+        return may_V
 
     def _first_on(self) -> list[tuple[int, int]]:
         """Where jobs are to begin so that a speed is measured, if enough devices of the type are here."""
@@ -683,6 +782,7 @@ class Mechanism:
         """Of the other jobs, those that may fill the devices that are left."""
         left_J = np.ones(len(self.live), dtype=bool) if candidate_J is None else candidate_J.copy()
         left_J[chosen.members()] = False
+        left_J[self._backing_off()] = False
         if not np.count_nonzero(left_J):
             return Choices()
         devices = self.hardware.devices()
@@ -822,9 +922,24 @@ class Mechanism:
         if self.opens or self.throughputs.ranges:
             types, kinds = self.hardware.accelerators, {kind: kind in self.opens for kind in get_args(Kind)}
             told: dict[str, Any] = {**kinds, "devices_A": tuple(self.hardware.devices())}
-            return ways_to_run(live.jobs, types, self.throughputs, **told)
+            return self._without_too_small(ways_to_run(live.jobs, types, self.throughputs, **told))
         kind_J = (np.cumsum(np.bincount(live.kind) > 0) - 1)[live.kind]  # numbered without gaps
         return Configurations.of_matrix(live.throughput, live.wanted_devices, kind_J=kind_J)
+
+    def _without_too_small(self, ways: Configurations) -> Configurations:
+        """These without the ways of a job on a type whose memory was too small for it."""
+        too_small, types = self.failures.too_small, self.hardware.accelerators
+        rows = [j for job_id in too_small if (j := self.live.index.get(job_id)) is not None]
+        if not rows:
+            return ways
+        bad_JA = np.zeros((len(self.live), len(types)), dtype=bool)
+        for j in rows:
+            bad_JA[j] = [name in too_small[self.live.jobs[j].id] for name in types]
+        keep_C, c_M = np.ones(len(ways), dtype=bool), ways.configuration_M
+        keep_C[c_M[bad_JA[ways.job_M, ways.accelerator_C[c_M]]]] = False
+        if ways.others_CA.size:
+            keep_C[c_M[(bad_JA[ways.job_M] & (ways.others_CA[c_M] > 0)).any(axis=1)]] = False
+        return replace(ways.where(keep_C), kind_J=None)
 
     def _holding_J(self) -> Ints:
         """The type that each job holds by promise; who only fills in holds nothing."""

@@ -63,6 +63,10 @@ class FreeDevices:
         """In how many of the servers that are here a gang of ``count`` is consolidated."""
         return fewest_servers(count, self._sizes)
 
+    def besides(self, avoid: frozenset[int]) -> int:
+        """Free devices of servers other than these."""
+        return self._count - sum(map(self.on, avoid))
+
     def holds_together(self, count: int) -> bool:
         """Whether a gang of ``count`` would be consolidated on free devices."""
         free = {n: len(servers) for n, servers in enumerate(self._with)}
@@ -76,22 +80,31 @@ class FreeDevices:
         """Free devices of one server."""
         return len(self._free.get(server_id, ()))
 
-    def take(self, count: int, near: Sequence[Device] = ()) -> tuple[Device, ...]:
-        """Devices for a gang of ``count``, those beside the ones that it has first; there must be as many."""
+    def take(
+        self, count: int, near: Sequence[Device] = (), avoid: frozenset[int] = frozenset()
+    ) -> tuple[Device, ...]:
+        """Devices for a gang of ``count``, those beside the ones that it has first; there must be as many.
+
+        Servers to ``avoid`` are taken last.
+        """
         assert count <= self._count, (count, self._count)
         taken: tuple[Device, ...] = ()
         for server_id, _ in Counter(device.server_id for device in near).most_common() if near else ():
             taken += self._take_from(server_id, min(count - len(taken), self.on(server_id)))
         while missing := count - len(taken):
-            server_id = self._fitting(missing)
+            enough = (
+                any(self.on(server_id) for server_id in self._free if server_id not in avoid) if avoid else False
+            )
+            server_id = self._fitting(missing, avoid if enough else frozenset())
             taken += self._take_from(server_id, min(missing, self.on(server_id)))
         return taken
 
-    def _fitting(self, count: int) -> int:
-        """The fullest server that still holds so many, or else the emptiest."""
-        for servers in chain(self._with[count:], reversed(self._with[:count])):
-            if servers:
-                return next(iter(servers))
+    def _fitting(self, count: int, avoid: frozenset[int]) -> int:
+        """The fullest server that still holds so many, or else the emptiest; none to ``avoid``."""
+        for servers in chain(self._with[count:], reversed(self._with[1:count])):
+            for server_id in servers:
+                if server_id not in avoid:
+                    return server_id
         raise AssertionError("no device is free")
 
     def _put(self, server_id: int, devices: list[Device]) -> None:

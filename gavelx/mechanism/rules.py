@@ -25,7 +25,14 @@ class Rules:
     * ``protect_s``: nor, before it has run for so long, one that would lose its work, as others did already
       (:mod:`gavelx.mechanism.protection`);
     * ``overheads``: what preemption costs, as far as known; victims are chosen by it;
-    * ``max_failures``: a job that failed so often without a step in between is given up;
+    * ``max_failures``: a job that failed so often without a step in between is given up, unless its
+      user said how many retries it has;
+    * ``retry_s``: a job that failed is tried again after this time, after twice as long the next time, and so on;
+      the first retry begins at once if another server is free for it;
+    * ``final_s``: a job that ran for this long, saved nothing, and ends with an exit code other than 0 is given up
+      at once, unless its user asked for retries;
+    * ``bad_server_jobs``: a server on which so many different jobs failed shortly after launch, and nowhere else,
+      is put aside for a while; 0: never;
     * ``sleep_s``: rounds in which nothing can change are slept through, for at most so long. It changes nothing
       but the time that a simulation takes; leases are longer, so a service that may die sets it to 0.
     """
@@ -42,6 +49,9 @@ class Rules:
     protect_s: float = 7 * 86400.0
     overheads: Overheads = FREE
     max_failures: int = 5
+    retry_s: float = 60.0
+    final_s: float = 300.0
+    bad_server_jobs: int = 3
     sleep_s: float = 0.0
 
     def with_round(self, round_s: float) -> "Rules":

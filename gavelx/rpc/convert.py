@@ -14,7 +14,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from gavelx.elastic import Elastic
 from gavelx.errors import UserError
-from gavelx.jobs import PREEMPTIBLE
+from gavelx.jobs import PREEMPTIBLE, RETRIES_MAX
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.training_report import NO_BITS_SAID, NOTHING_SAID, Reproducibility, TrainingReport
 
@@ -99,6 +99,8 @@ def check_spec(spec: wire.JobSpec) -> None:
         raise UserError("steps_per_s names a type twice", expected="one speed on each type")
     if spec.preemptible not in ("", *PREEMPTIBLE):
         raise UserError(f"preemptible is {spec.preemptible[:80]!r}", expected=", ".join(PREEMPTIBLE))
+    if spec.retries > RETRIES_MAX:
+        raise UserError(f"retries is {spec.retries}", expected=f"0 to {RETRIES_MAX}")
     if spec.elasticity:
         elastic = Elastic.of(spec.elasticity[:200])
         if max(elastic.most, elastic.parts) > WORKERS_MAX:  # each is looked at whenever a policy is asked

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "job_type", "workers", "total_steps", "weight", "command", "environment", "one_process_per_server", "slo", "duration_s", "steps_per_s", "request_id", "preemptible", "elasticity")
+    __slots__ = ("name", "job_type", "workers", "total_steps", "weight", "command", "environment", "one_process_per_server", "slo", "duration_s", "steps_per_s", "request_id", "preemptible", "retries", "elasticity")
     class EnvironmentEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,7 @@ class JobSpec(_message.Message):
     STEPS_PER_S_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     PREEMPTIBLE_FIELD_NUMBER: _ClassVar[int]
+    RETRIES_FIELD_NUMBER: _ClassVar[int]
     ELASTICITY_FIELD_NUMBER: _ClassVar[int]
     name: str
     job_type: str
@@ -49,8 +50,9 @@ class JobSpec(_message.Message):
     steps_per_s: _containers.ScalarMap[str, float]
     request_id: str
     preemptible: str
+    retries: int
     elasticity: str
-    def __init__(self, name: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., total_steps: _Optional[float] = ..., weight: _Optional[float] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., one_process_per_server: bool = ..., slo: _Optional[float] = ..., duration_s: _Optional[float] = ..., steps_per_s: _Optional[_Mapping[str, float]] = ..., request_id: _Optional[str] = ..., preemptible: _Optional[str] = ..., elasticity: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., total_steps: _Optional[float] = ..., weight: _Optional[float] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., one_process_per_server: bool = ..., slo: _Optional[float] = ..., duration_s: _Optional[float] = ..., steps_per_s: _Optional[_Mapping[str, float]] = ..., request_id: _Optional[str] = ..., preemptible: _Optional[str] = ..., retries: _Optional[int] = ..., elasticity: _Optional[str] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("version", "jobs")
@@ -159,13 +161,14 @@ class SizeShare(_message.Message):
     def __init__(self, accelerator: _Optional[str] = ..., devices: _Optional[int] = ..., batch: _Optional[int] = ..., share: _Optional[float] = ...) -> None: ...
 
 class ServerStatus(_message.Message):
-    __slots__ = ("server_id", "name", "accelerator", "devices", "leased", "state", "heard_s_ago", "lent")
+    __slots__ = ("server_id", "name", "accelerator", "devices", "leased", "state", "reason", "heard_s_ago", "lent")
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ACCELERATOR_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     LEASED_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     HEARD_S_AGO_FIELD_NUMBER: _ClassVar[int]
     LENT_FIELD_NUMBER: _ClassVar[int]
     server_id: int
@@ -174,9 +177,10 @@ class ServerStatus(_message.Message):
     devices: int
     leased: int
     state: str
+    reason: str
     heard_s_ago: float
     lent: int
-    def __init__(self, server_id: _Optional[int] = ..., name: _Optional[str] = ..., accelerator: _Optional[str] = ..., devices: _Optional[int] = ..., leased: _Optional[int] = ..., state: _Optional[str] = ..., heard_s_ago: _Optional[float] = ..., lent: _Optional[int] = ...) -> None: ...
+    def __init__(self, server_id: _Optional[int] = ..., name: _Optional[str] = ..., accelerator: _Optional[str] = ..., devices: _Optional[int] = ..., leased: _Optional[int] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., heard_s_ago: _Optional[float] = ..., lent: _Optional[int] = ...) -> None: ...
 
 class StatusReply(_message.Message):
     __slots__ = ("jobs", "servers", "policy", "rounds", "round_s", "waiting", "running", "ended", "left_out", "certificate_json")

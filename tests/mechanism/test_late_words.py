@@ -25,7 +25,7 @@ from tests.mechanism.test_mechanism import ended, job, launched, progress, settl
 
 def a_running_job(*, max_failures: int = DEFAULT.max_failures) -> tuple[Mechanism, Lease]:
     """Alone on the one device, which costs a dollar a second."""
-    rules = dataclasses.replace(DEFAULT, max_failures=max_failures)
+    rules = dataclasses.replace(DEFAULT, max_failures=max_failures, retry_s=0.0)
     mechanism = with_servers(1, rules=rules, prices=Prices({"fast": 3600.0}))
     mechanism.handle(JobSubmitted(0.0, job(0)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))

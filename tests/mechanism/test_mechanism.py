@@ -698,7 +698,7 @@ def fail_once(mechanism: Mechanism, time_s: float, steps: float = 0.0) -> tuple[
 
 
 def test_a_job_that_fails_too_often_is_given_up() -> None:
-    mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, max_failures=3))
+    mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, max_failures=3, retry_s=0.0))
     mechanism.handle(JobSubmitted(0.0, job(0)))
     settle(mechanism, Wake(0.0), [1.0])
     for time_s in (1.0, 2.0):
@@ -710,7 +710,7 @@ def test_a_job_that_fails_too_often_is_given_up() -> None:
 
 
 def test_failures_are_forgotten_when_the_job_comes_forward() -> None:
-    mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, max_failures=2))
+    mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, max_failures=2, retry_s=0.0))
     mechanism.handle(JobSubmitted(0.0, job(0)))
     settle(mechanism, Wake(0.0), [1.0])
     for time_s in range(1, 6):
@@ -719,7 +719,7 @@ def test_failures_are_forgotten_when_the_job_comes_forward() -> None:
 
 
 def test_a_failure_that_is_reported_twice_is_one_failure() -> None:
-    mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, max_failures=2))
+    mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, max_failures=2, retry_s=0.0))
     mechanism.handle(JobSubmitted(0.0, job(0)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
     for time_s in (1.0, 2.0, 3.0):

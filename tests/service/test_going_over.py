@@ -157,7 +157,7 @@ def test_processes_that_leave_where_no_size_was_to_change_have_failed(saves: boo
             ended = wire.Ended(report_id=f"{n}", lease_id=lease.lease.id, steps_done=10.0 * n * saves, **left)
             desk.here.receive(desk.session, desk.stream, wire.FromAgent(ended=ended))
             desk.settle()
-            desk.passes(60.0)
+            desk.passes(600.0)
         known = desk.state.jobs[0]
         assert (known.ended, known.failures) == (("", 0) if saves else ("failed", DEFAULT.max_failures))
         assert known.reason == "its processes left (79), and no change of its size asked them to"

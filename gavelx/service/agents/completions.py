@@ -9,6 +9,7 @@ from gavelx.mechanism.events import LeaseEnded
 from gavelx.mechanism.stopped import Stopped
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import safe_number
+from gavelx.service.agents.memory import types_too_small
 from gavelx.service.agents.part_states import OVER, PartEvent, PartState
 from gavelx.service.agents.progress import ProgressReports
 from gavelx.service.agents.resizes import Resizes
@@ -229,10 +230,26 @@ class LeaseCompletions:
         measured = self._measuring.end(lease_id)
         if complete and not measured and steps == 0.0 and self._state.jobs[job_id].launches == 1:
             measured = self._measuring.whole_run(run, held_s)
+        types = self._state.mechanism.hardware.accelerators
+        too_small = types_too_small(run.lease.accelerator, note["reason"], types) if failed else ()
         self._post(
             lambda now_s: [
                 *(Entry(Measured(now_s, measurement)) for measurement in measured),
-                Entry(LeaseEnded(now_s, lease_id, job_id, steps, held_s, failed, lost_s, complete), note),
+                Entry(
+                    LeaseEnded(
+                        now_s,
+                        lease_id,
+                        job_id,
+                        steps,
+                        held_s,
+                        failed,
+                        lost_s,
+                        complete,
+                        exit_code=note["exit_code"] if failed else 0,
+                        too_small=too_small,
+                    ),
+                    note,
+                ),
             ]
         )
 

@@ -405,7 +405,8 @@ class AgentRegistry:
     def drain(self, name: str, now_s: float, *, undo: bool) -> list[Entry]:
         """No new leases on a server, or leases again. Raises :class:`RefusedError`."""
         machine = self._machine(name)
-        if machine.drained is not undo:
+        aside = undo and machine.server.id in self.state.mechanism.failures.aside
+        if machine.drained is not undo and not aside:
             return []
         if not undo:
             return [Entry(WorkerDrained(now_s, machine.server.id, machine.epoch))]

@@ -149,7 +149,7 @@ def _servers(state: State, here: AgentRegistry) -> Iterator[wire.ServerStatus]:
     for server_id, machine in state.machines.items():
         parts = (part for run in state.runs.on(server_id).values() for part in run.parts)
         leased = {slot for part in parts if part.server_id == server_id for slot in part.slots}
-        session = here.here.get(server_id)
+        session, aside = here.here.get(server_id), state.mechanism.failures.aside.get(server_id)
         yield wire.ServerStatus(
             server_id=server_id,
             name=machine.name,
@@ -157,14 +157,17 @@ def _servers(state: State, here: AgentRegistry) -> Iterator[wire.ServerStatus]:
             devices=machine.server.device_count,
             leased=len(leased),
             lent=machine.lent,
-            state=_condition(machine, session, bool(leased)),
+            state=_condition(machine, session, bool(leased), aside=aside is not None),
+            reason="" if aside is None else aside.reason,
             heard_s_ago=now_s - session.heard_s if session else 0.0,
         )
 
 
-def _condition(machine: Machine, session: AgentSession | None, leased: bool) -> str:
+def _condition(machine: Machine, session: AgentSession | None, leased: bool, *, aside: bool) -> str:
     if machine.lost:
         return "lost"
     if machine.drained:
         return "draining" if leased else "drained"
+    if aside:
+        return "put aside"
     return "serving" if session is not None and session.stream is not None else "silent"

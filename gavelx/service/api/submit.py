@@ -85,6 +85,7 @@ class Submission:
                 "duration_s": spec.duration_s or None,
                 "owner": self._owner,
                 "preemptible": spec.preemptible or "auto",
+                "retries": spec.retries if spec.HasField("retries") else None,
                 "elastic": elastic,
             }
             Job(0, **fields)

@@ -15,7 +15,7 @@ solvers, wake-ups) stays pending and is tried again, and leases that stand are r
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -26,6 +26,7 @@ import grpc
 from gavelx.errors import GavelxError
 from gavelx.mechanism.commands import Command, Solve
 from gavelx.mechanism.events import Wake
+from gavelx.mechanism.failures import Aside
 from gavelx.rpc.refused import RefusedError
 from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.agents.timing import Timing
@@ -277,6 +278,21 @@ class EventLoop:
         _refuse([item for item in self._items if not item.lasting], LogUnavailableError(self.failure))
         self._items = [item for item in self._items if item.lasting]
 
+    def _tell_of_servers(self, before: Mapping[int, Aside]) -> None:
+        """Say in the log of the service which servers were put aside, and which are in service again."""
+        after = self.state.mechanism.failures.aside
+        for server_id in before.keys() - after.keys():
+            _log.warning("server %s gets leases again", self.state.machines[server_id].name)
+        for server_id, aside in after.items():
+            if server_id not in before:
+                name = self.state.machines[server_id].name
+                _log.error(
+                    "server %s is put aside: %s; when it is mended: gavelx drain --undo %s",
+                    name,
+                    aside.reason,
+                    name,
+                )
+
     def _follow(self, items: list[Item], entries: list[Entry]) -> None:
         """Everything in the batch is durable: act on it."""
         started = time.perf_counter()
@@ -284,7 +300,9 @@ class EventLoop:
         for entry in entries:
             plans = isinstance(entry.event, Wake | Answered)
             with self.metrics.plan.time() if plans else nullcontext():
+                before = dict(self.state.mechanism.failures.aside)
                 commands += self.state.apply(entry)
+                self._tell_of_servers(before)
         for command in commands:
             if isinstance(command, Solve):
                 self._solve(command.snapshot)

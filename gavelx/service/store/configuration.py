@@ -21,8 +21,13 @@ PLAIN = (
     "min_run_s",
     "protect_s",
     "max_failures",
+    "retry_s",
+    "final_s",
+    "bad_server_jobs",
 )
 """The rules that an operator may choose, and that are plain numbers."""
+OF_OLD_LOGS = {"retry_s": 0.0, "final_s": 1e12, "bad_server_jobs": 0}
+"""Rules that older logs do not name: these give the same leases again."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,9 @@ class Configuration:
         overheads = {name: Overhead(*each) for name, each in body["overheads"].items()}
         isolated = {Setting(*row[:-1]): row[-1] for row in body["isolated"]}
         colocated = {Pairing(*row[:-1]): row[-1] for row in body["colocated"]}
-        rules = replace(DEFAULT, **body["rules"], overheads=Overheads(overheads.pop(""), overheads), sleep_s=0.0)
+        rules = replace(
+            DEFAULT, **OF_OLD_LOGS | body["rules"], overheads=Overheads(overheads.pop(""), overheads), sleep_s=0.0
+        )
         sizes = {Size(*row[:-1]): row[-1] for row in body.get("sizes", ())}
         noise_scale = body.get("noise_scale", {})
         throughputs = Throughputs(isolated, colocated, body["table"], sizes=sizes, noise_scale=noise_scale)

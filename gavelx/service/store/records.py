@@ -207,10 +207,13 @@ _READ: dict[str, Callable[[float, Json], Event]] = {
     **{
         kind.__name__: _flat(kind)
         for kind in (
-            *(WorkerLost, WorkerDrained, ServerOffers, JobCancelled, LeaseEnded, Resized),
+            *(WorkerLost, WorkerDrained, ServerOffers, JobCancelled, Resized),
             *(Wake, Started, Alive),
         )
     },
+    "LeaseEnded": lambda time_s, body: LeaseEnded(
+        time_s, **body | {"too_small": tuple(body.get("too_small", ()))}
+    ),
     "JobSubmitted": lambda time_s, body: JobSubmitted(time_s, _read_job(body["job"])),
     "WorkerJoined": lambda time_s, body: WorkerJoined(time_s, Server(**body["server"]), body["epoch"]),
     "PolicyChanged": lambda time_s, body: PolicyChanged(time_s, frozenset(body["opens"])),
