@@ -161,7 +161,14 @@ class Cluster:
         prices = ",".join(f"{name}={usd}" for name, usd in USD_PER_HOUR.items())
         words = ["serve", "--state", self.state, "--listen", self.address, "--json", "--prices", prices]
         words += ["--policy", self.plan.policy]
-        words += ["--table", str(self.folder / "table.csv"), "--max-failures", str(MAX_FAILURES)]
+        words += [
+            "--table",
+            str(self.folder / "table.csv"),
+            "--max-failures",
+            str(MAX_FAILURES),
+            "--retry-after",
+            "0",
+        ]
         words += [word for name, value in times.items() for word in (f"--{name}", str(value))]
         self.service = Daemon("service", self.folder, self.plan, words)
 
