@@ -6,6 +6,7 @@ Legend: J jobs, A accelerator types, C configurations.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,10 @@ CARRIED_OVER = "carried over: "
 """Start of a certificate's path if the previous allocation replaces a failed solve; the reason follows."""
 LARGEST = 700.0
 """The largest power of e that is computed."""
+EXCLUDED = 1e-6
+"""By how much shares that exclude each other may pass 1 before it is said; solvers leave less."""
+LISTED = 5
+"""The most jobs that a sentence lists."""
 DECIMALS = 9
 """Decimals of a promised share of time; smaller differences are a solver's rounding."""
 
@@ -127,6 +132,17 @@ class Allocation:
         speed_M = table.throughput_M * self.share_C[table.configuration_M]
         return np.asarray(np.bincount(table.job_M, speed_M, table.shape[0]), dtype=float)
 
+    @cached_property
+    def relaxation(self) -> str | None:
+        """Why no schedule gives all these shares, in a sentence; None if nothing shows that.
+
+        A program limits time and devices on average, and a gang needs its devices at once. Configurations that
+        need more than half of a type run one after the other, and so does a job that fits beside none of them:
+        on each type their shares may add up to 1. For two jobs, each on one type at a time, None means that there
+        is a schedule; for more jobs that is not certain.
+        """
+        return relaxed(self.snapshot, self.share_C)
+
     def promises(self, *, rounded: bool = False) -> Promises:
         """Every configuration with a share, under the ids of the jobs.
 
@@ -176,7 +192,10 @@ class Allocation:
                 }
                 for c in np.flatnonzero(self.share_C).tolist()
             ],
-            "certificate": self.certificate.to_json(),
+            "certificate": {
+                **self.certificate.to_json(),
+                **({} if self.relaxation is None else {"relaxation": self.relaxation}),
+            },
             "prices": dict(self.marginal_A),
             "notes": list(self.notes),
         }
@@ -185,6 +204,40 @@ class Allocation:
         """The devices of further types in a mix."""
         devices_A = self.snapshot.configurations.others_CA[c].tolist()
         return {name: n for name, n in zip(self.snapshot.accelerators, devices_A, strict=False) if n}
+
+
+def relaxed(snapshot: Snapshot, share_C: Floats) -> str | None:
+    """The sentence of :attr:`Allocation.relaxation`, about the first type and the widest gangs that show it."""
+    table, (c_N,) = snapshot.configurations, np.nonzero(share_C > 0)
+    place_C = np.full(len(table), -1)
+    place_C[c_N] = np.arange(len(c_N))
+    m_M = np.flatnonzero(place_C[table.configuration_M] >= 0)
+    job_M, n_M = table.job_M[m_M], place_C[table.configuration_M[m_M]]
+    for a, devices in enumerate(snapshot.devices_A.tolist()):
+        width_N = table.devices_AC[[a]].toarray()[0, c_N]
+        for width in sorted({n for n in width_N.tolist() if 2 * n > devices}, reverse=True):
+            wide_N = width_N >= width
+            beside_N = ~wide_N & (width_N > devices - width)
+            alone_J = np.bincount(job_M, np.where(beside_N, share_C[c_N], 0.0)[n_M], len(snapshot.jobs))
+            wide = float(share_C[c_N[wide_N]].sum())
+            if wide + alone_J.max(initial=0.0) <= 1.0 + EXCLUDED:
+                continue
+            jobs = _listed(snapshot, np.unique(job_M[wide_N[n_M]]))
+            name = snapshot.accelerators[a]
+            gang = f"{jobs} on {width:g} or more of {devices} {name} ({wide:.1%} of the time)"
+            over_J = np.flatnonzero(wide + alone_J > 1.0 + EXCLUDED)
+            if wide > 1.0 + EXCLUDED:
+                why = f"{gang} exclude each other"
+            else:
+                why = f"{gang} and {_listed(snapshot, over_J)} (up to {alone_J.max():.1%}) exclude each other"
+            return f"the shares are a relaxation that no schedule meets: {why}"
+    return None
+
+
+def _listed(snapshot: Snapshot, job_S: NDArray[np.int64]) -> str:
+    ids = [str(snapshot.jobs[j].id) for j in job_S[:LISTED].tolist()]
+    more = len(job_S) - len(ids)
+    return f"job{'s' * (len(job_S) > 1)} {', '.join(ids)}" + (f" and {more} more" if more else "")
 
 
 def check_form(snapshot: Snapshot, share_C: Any) -> Floats:

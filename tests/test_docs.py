@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from gavelx.cli.commands import app
 from gavelx.policies import catalog, load_policy, modifiers
 from gavelx.policies.loading import ENTRY_POINTS
 from tests.cli.conftest import shell as shell  # noqa: PLC0414  (a fixture)
@@ -131,6 +133,30 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         there = page.parent / target if target else page
         assert "://" in target or there.exists(), target
         assert not heading or heading in _headings(there), f"{target}#{heading}"
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_that_a_page_names_exists(page: Path) -> None:
+    """In code of a line or a block; its options as well, up to the command that a user gives after ``--``."""
+    text = page.read_text()
+    blocks = re.findall(r"^ *```(?:sh|bash|console)\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    lines += re.findall(r"`([^`]+)`", re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE))
+    for line in lines:
+        if (words := line.split()) and words[0] == "gavelx":
+            _check_command(words[1:], " ".join(words))
+
+
+def _check_command(words: list[str], line: str) -> None:
+    command: Any = get_command(app)
+    while hasattr(command, "commands") and words and re.fullmatch(r"[a-z][a-z-]*", words[0]):
+        assert words[0] in command.commands, line
+        command, words = command.commands[words[0]], words[1:]
+    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help", "-h"}
+    for word in words[: words.index("--") if "--" in words else None]:
+        if word in {"|", "&&", ";", "#", ">"}:
+            return
+        assert not re.match(r"--\w", word) or word.partition("=")[0].rstrip(",;.)]") in known, f"{line}: {word}"
 
 
 def _headings(page: Path) -> set[str]:

@@ -28,6 +28,8 @@ def _print_certificate(allocation: Allocation, console: Console) -> None:
         "violation": f"{c.violation:.1e}",
         "path": f"{c.path}, {c.classes} classes of identical jobs",
     }
+    if allocation.relaxation is not None:
+        rows["schedule"] = allocation.relaxation
     if allocation.marginal_A:
         gains = ", ".join(f"{name} {gain + 0.0:.4g}" for name, gain in allocation.marginal_A.items())  # -0 is 0
         rows["one more device"] = f"changes the objective by: {gains}"

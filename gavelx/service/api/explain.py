@@ -180,7 +180,7 @@ def _allocated(state: State, job_id: int) -> dict[str, Any]:
         "limited_by": reasons.limited_by(j),
         "one_more_device": explanation.one_more_device,
         "certificate": allocation.certificate.to_json(),
-        "notes": list(allocation.notes),
+        "notes": [*allocation.notes, *([allocation.relaxation] if allocation.relaxation else [])],
     }
 
 
