@@ -1,6 +1,8 @@
 """The devices of a machine: of one accelerator type, found with NVML or declared by the user."""
 
 import contextlib
+import functools
+import logging
 import math
 import os
 import re
@@ -13,6 +15,7 @@ from typing import Any, NamedTuple
 from gavelx.errors import OptionError
 from gavelx.files.data_sheets import device_of, load_data_sheets
 
+_log = logging.getLogger(__name__)
 DEVICES_MAX = 1024
 _FORM = "TYPE=COUNT, for example v100=2 or cpu=4"
 DRIVER_KEEPS = 0.12
@@ -39,13 +42,15 @@ class Devices:
 
 def find_devices(declared: str | None) -> Devices:
     """The declared devices (``v100=2``), or all GPUs of this machine. Raises :class:`OptionError`."""
-    gpus = _gpus()
+    gpus, lost = _gpus()
     if declared is None:
         return _of_one_type(gpus)
     accelerator, count = _parse(declared)
     same = [gpu_id for kind, gpu_id in gpus if _is(kind, accelerator)]
     if accelerator == "cpu":
         return Devices("cpu", ("",) * count)
+    if lost and same and len(same) < count <= len(same) + lost:
+        return Devices(accelerator, tuple(same))
     # A type that is not here by that name may be a declared speed of what is: several agents may share a GPU.
     ids = same or [gpu_id for _, gpu_id in gpus] or visible_ids() or []
     return Devices(accelerator, tuple(ids[slot % len(ids)] if ids else str(slot) for slot in range(count)))
@@ -145,11 +150,34 @@ class Gpu(NamedTuple):
 
 
 def gpus_of(library: Any) -> Iterator[Gpu]:
-    """All GPUs of this machine; slices in the place of a GPU that is cut into slices."""
+    """All GPUs of this machine; slices in the place of a GPU that is cut into slices.
+
+    One of which NVML says nothing, such as a lost one, is left out with a warning.
+    """
     for index in range(library.nvmlDeviceGetCount()):
-        whole = library.nvmlDeviceGetHandleByIndex(index)
-        for handle in _slices(library, whole) if _is_cut(library, whole) else [whole]:
-            yield Gpu(handle, index, text_of(library.nvmlDeviceGetUUID(handle)))
+        try:
+            whole = library.nvmlDeviceGetHandleByIndex(index)
+            handles = _slices(library, whole) if _is_cut(library, whole) else [whole]
+            found = [Gpu(handle, index, text_of(library.nvmlDeviceGetUUID(handle))) for handle in handles]
+        except library.NVMLError as error:
+            _leave_out(index, error)
+            continue
+        yield from found
+
+
+def _leave_out(index: int, error: Exception) -> None:
+    """Say which GPU is not used, and why in NVML's words."""
+    _tell_once(index, words_of(error))
+
+
+@functools.cache
+def _tell_once(index: int, words: str) -> None:
+    _log.warning("GPU %d is left out: NVML says: %s", index, words)
+
+
+def words_of(error: Exception) -> str:
+    """The words of an error of NVML, or its name if it has none."""
+    return str(error) or type(error).__name__
 
 
 def _is_cut(library: Any, gpu: Any) -> bool:
@@ -166,13 +194,21 @@ def _slices(library: Any, gpu: Any) -> Iterator[Any]:
             yield library.nvmlDeviceGetMigDeviceHandleByIndex(gpu, place)
 
 
-def _gpus() -> list[tuple[str, str]]:
-    """Type and UUID of each GPU that we may use; none without a driver."""
+def _gpus() -> tuple[list[tuple[str, str]], int]:
+    """Type and UUID of each GPU that we may use, and how many are lost; none without a driver."""
     with nvml() as library:
         if library is None:
-            return []
-        seen = [gpu for gpu in gpus_of(library) if _may_see(gpu.whole, gpu.uuid)]
-        return [(_type_in(library, gpu.handle), gpu.uuid) for gpu in seen]
+            return [], 0
+        found = list(gpus_of(library))
+        seen = [gpu for gpu in found if _may_see(gpu.whole, gpu.uuid)]
+        kinds, good = list[tuple[str, str]](), {gpu.whole for gpu in found}
+        for gpu in seen:
+            try:
+                kinds.append((_type_in(library, gpu.handle), gpu.uuid))
+            except library.NVMLError as error:
+                good.discard(gpu.whole)
+                _leave_out(gpu.whole, error)
+        return kinds, library.nvmlDeviceGetCount() - len(good)
 
 
 def _type_in(library: Any, handle: Any) -> str:
@@ -205,7 +241,9 @@ def nvml() -> Iterator[Any]:
     except ImportError:
         yield None
         return
-    except pynvml.NVMLError:  # NVMLError_LibraryNotFound without a driver
+    except pynvml.NVMLError as error:  # NVMLError_LibraryNotFound without a driver
+        if type(error).__name__ != "NVMLError_LibraryNotFound":
+            _log.warning("no GPU is used: NVML says: %s", words_of(error))
         yield None
         return
     try:

@@ -83,7 +83,7 @@ def main() -> None:
     from gavelx.service.store.database import Store
     from gavelx.worker.agent import Agent
 
-    gavelx.worker.devices._gpus = list  # devices are what was declared, wherever this runs
+    gavelx.worker.devices._gpus = lambda: ([], 0)  # devices are what was declared, wherever this runs
     gavelx.worker.devices.visible_ids = lambda: None
     Store.write = slowed(Store.write, Path(folder))  # type: ignore[method-assign]
     gavelx.worker.state.write_json = slowed(gavelx.worker.state.write_json, Path(folder))

@@ -1,6 +1,7 @@
 """What a machine offers."""
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -251,3 +252,45 @@ def test_nvml_is_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
         assert library is fake
         assert calls == ["in"]
     assert calls == ["in", "out"]
+
+
+class NvmlWithALostGpu:
+    """NVML on a machine with eight GPUs, of which it says nothing of number 3 when asked ``what``."""
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __getattr__(self, name: str) -> Any:
+        answers = {
+            "nvmlInit": lambda: None,
+            "nvmlShutdown": lambda: None,
+            "nvmlDeviceGetCount": lambda: 8,
+            "nvmlDeviceGetHandleByIndex": lambda index: index,
+            "nvmlDeviceGetUUID": lambda index: f"GPU-{index}",
+            "nvmlDeviceGetName": lambda index: "NVIDIA A100-SXM4-80GB",
+            "nvmlDeviceGetMemoryInfo": lambda index: SimpleNamespace(total=80 * 2**30),
+            "nvmlDeviceGetMigMode": lambda index: (0, 0),
+        }
+
+        def ask(*index: int) -> Any:
+            if name == self.what and index == (3,):
+                raise self.NVMLError("GPU is lost")
+            return answers[name](*index)
+
+        return ask
+
+
+@pytest.mark.parametrize("declared", [None, "a100-80gb=8"])
+@pytest.mark.parametrize("what", ["HandleByIndex", "UUID", "Name"])
+def test_a_lost_gpu_leaves_the_others_in_service(
+    what: str, declared: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setitem(sys.modules, "pynvml", NvmlWithALostGpu(f"nvmlDeviceGet{what}"))
+    devices._tell_once.cache_clear()
+    found = devices.find_devices(declared)
+    assert found.ids == tuple(f"GPU-{index}" for index in range(8) if index != 3)
+    assert [record.getMessage() for record in caplog.records] == ["GPU 3 is left out: NVML says: GPU is lost"]
