@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 class Prices:
     """Dollars per device-hour by accelerator type (lower case); an absent type has no known price.
 
-    ``as_of`` has the dates of prices that are from a table ("" for one without a date).
+    ``as_of`` has the dates of prices that are from a table ("" for one without a date), ``places`` their
+    clouds and regions.
     """
 
     usd_per_hour: Mapping[str, float]
     name: str = ""
     as_of: Mapping[str, str] = field(default_factory=dict, compare=False)
+    places: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def of(self, accelerator: str) -> float:
         """Dollars per device-hour of one type; NaN where no price is known."""

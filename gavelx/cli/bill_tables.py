@@ -9,6 +9,7 @@ from rich.table import Table
 from gavelx.cli.charges import Charge
 from gavelx.cli.output import stdout
 from gavelx.cli.tables import interval_legend, plain_table, policy_cell
+from gavelx.files.price_tables import places_of
 from gavelx.pricing.bill import Bill
 from gavelx.report.words import digits, short
 
@@ -65,6 +66,7 @@ def remarks(charges: Sequence[Charge]) -> Iterator[str]:
         "kWh and CO2e are estimates: TDP x utilization x PUE, and the annual average of the region's grid. PUE: "
         f"{_pues(charges)}."
     )
+    yield from _places(charges)
     estimated = {name: width for charge in charges for name, width in charge.usage.estimated.items()}
     if estimated:
         types = ", ".join(f"{name} (typically x/÷ {width:.2f})" for name, width in estimated.items())
@@ -74,6 +76,17 @@ def remarks(charges: Sequence[Charge]) -> Iterator[str]:
             yield f"Without an interval: {', '.join(missing)}; {again}."
     if intervals := next((charge.intervals for charge in charges if charge.intervals), None):
         yield interval_legend(intervals.samples, intervals.level)
+
+
+def _places(charges: Sequence[Charge]) -> Iterator[str]:
+    """A sentence for each price table: the region of every price."""
+    for spec, quotes in {charge.bill.prices: charge.quotes for charge in charges}.items():
+        where: dict[str, list[str]] = {}
+        for name, place in places_of(quotes).items():
+            where.setdefault(place, []).append(name)
+        if where:
+            parts = "; ".join(f"{', '.join(names)} in {place}" for place, names in where.items())
+            yield f"Prices under {short(spec, 32)}: {parts}."
 
 
 def _without_interval(charges: Sequence[Charge]) -> Iterator[str]:

@@ -15,14 +15,14 @@ from gavelx.cli.charges import AS_RUN, Charge, charges_of, is_as_run
 from gavelx.cli.extras import service_installed
 from gavelx.cli.money_options import BillOptions
 from gavelx.cli.output import Outputs, stderr, write_json
-from gavelx.cli.prices import tell_of_age, terms_of
+from gavelx.cli.prices import tell_of_age, tell_of_places, terms_of
 from gavelx.cli.progress import reading
 from gavelx.cli.secrets import STATE, check_not_typed
 from gavelx.errors import OptionError
 from gavelx.files.atomic import write_atomically
 from gavelx.files.moments import utc_time
 from gavelx.files.price_rows import read_rates
-from gavelx.files.price_tables import Terms, parts_of, split_specs
+from gavelx.files.price_tables import Terms, parts_of, places_of, split_specs
 from gavelx.files.results import Usage, read_usages
 from gavelx.files.texts import shown
 
@@ -50,6 +50,7 @@ def run_bill(typed: BillOptions, outputs: Outputs) -> None:
     for line in dict.fromkeys(chain.from_iterable(map(_others, charges))):
         stderr().print(line, markup=False, soft_wrap=True)
     for spec, quotes in {charge.bill.prices: charge.quotes for charge in charges}.items():
+        tell_of_places(places_of(quotes), spec)
         tell_of_age({name: quote.row.as_of for name, quote in quotes.items() if quote.row}, spec, typed.as_of)
     if outputs.json is not None:
         write_json({"bills": [_as_json(charge, terms) for charge in charges]}, outputs.json)

@@ -150,7 +150,7 @@ def _prices_in_use(accelerators: Sequence[str], terms: Terms) -> list[dict[str, 
             "as_of": quote.row.as_of if quote.row else "",
         }
         for cloud in clouds()
-        for name, quote in load_quotes(cloud, accelerators, terms, strict=False).items()
+        for name, quote in load_quotes(cloud, accelerators, terms, strict=False, together=False).items()
     ]
 
 
@@ -167,7 +167,7 @@ def _print_prices_in_use(rows: list[dict[str, Any]]) -> None:
         table.add_row(policy_cell(name), *("" if cell is None else _price_cell(cell, today) for cell in cells))
     stdout().print(table)
     stdout().print(
-        "US dollars per device-hour: each cloud's cheapest on-demand device. "
+        "US dollars per device-hour: each cloud's cheapest on-demand device, over all regions. "
         "*: the date is over a year ago, or unknown.\n"
         "Every offer of one cloud, with date and source: gavelx prices show --cloud gcp",
         style="dim",

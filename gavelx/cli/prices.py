@@ -32,6 +32,8 @@ def prices_of(typed: RunOptions, cluster: Cluster) -> tuple[Prices, PriceChanges
     spot = typed.spot_history
     strict = typed.prices is not None and spot is None
     prices = load_prices(DEFAULT_PRICES if typed.prices is None else typed.prices, accelerators, strict=strict)
+    if spot is None:
+        tell_of_places(prices.places, prices.name)
     if spot is None and typed.spot_availability is None and typed.spot_place is not None:
         raise OptionError(
             "there are no spot servers and no spot prices",
@@ -84,6 +86,14 @@ def told_of_age(dates: Mapping[str, str], table: str, now: str | None = None) ->
     said = [f"prices more than a year old: {', '.join(parts)}"] * bool(parts)
     said += [f"prices without a date: {', '.join(undated)}"] * bool(undated)
     return f"{table}: {'; '.join([*said, NEWER])}" if said else ""
+
+
+def tell_of_places(places: Mapping[str, str], table: str) -> None:
+    """Print a line if prices of one table are of several regions."""
+    if len(set(places.values())) > 1:
+        parts = ", ".join(f"{name} in {place}" for name, place in places.items())
+        line = f"{table}: no region sells all of these types; prices are of {parts}"
+        stderr().print(line, markup=False, soft_wrap=True)
 
 
 def tell_of_age(dates: Mapping[str, str], table: str, now: str | None = None) -> None:

@@ -2,8 +2,13 @@
 
 Clouds sell instances, not devices. A row of a table is the price of one instance at one date, its host included;
 the price of a device is that price divided by the devices in the instance. Of all instances of an accelerator
-type, the cheapest per device is used, over all clouds and regions of the table, among the rows that count
-(`gavelx.files.current_prices`): one price per type, which a user can look up. Of equal prices the newest is named.
+type, the cheapest per device is used, among the rows that count (`gavelx.files.current_prices`): one price per
+type, which a user can look up. Of equal prices the newest is named.
+
+* A cluster is in one place: of the regions that sell all its types, the one where one device of each is cheapest
+  has all prices. Only if no region of the table sells all is each price that of the cheapest region of its type,
+  and commands say so.
+* Rows of regions that do not sell the instance are left out (`gavelx.files.sold_regions`).
 
 * A negotiated discount lowers on-demand and reserved prices, before the cheapest is chosen; spot prices stay.
 * Instances with a fraction of a device are left out: no job can run on a quarter of one.
@@ -33,6 +38,7 @@ from gavelx.files.data_sheets import device_of, load_data_sheets
 from gavelx.files.locate import data_path
 from gavelx.files.price_faults import check_usable
 from gavelx.files.price_rows import KINDS, PRICE_MAX, REQUIRED, PriceRow, is_date, price_row
+from gavelx.files.sold_regions import is_sold
 from gavelx.files.texts import exists, shown
 from gavelx.prices import Prices
 
@@ -94,11 +100,17 @@ class Quote(NamedTuple):
 def load_prices(
     spec: str | Path, accelerators: Sequence[str], *, strict: bool = True, as_of: str | None = None
 ) -> Prices:
-    """On-demand prices of these accelerator types, found as in :func:`load_quotes`."""
+    """On-demand prices of these accelerator types in one region, found as in :func:`load_quotes`."""
     found = load_quotes(spec, accelerators, Terms(as_of), strict=strict)
     known = {name: float(quote.usd) for name, quote in found.items()}
     dates = {name: quote.row.as_of for name, quote in found.items() if quote.row}
-    return Prices(known, f"{spec}@{as_of}" if as_of else str(spec), dates)
+    return Prices(known, f"{spec}@{as_of}" if as_of else str(spec), dates, places_of(found))
+
+
+def places_of(quotes: Mapping[str, Quote]) -> dict[str, str]:
+    """Where each price of a table is asked: ``gcp us-central1``. Prices of no place are left out."""
+    places = {name: f"{quote.row.cloud} {quote.row.region}".strip() for name, quote in quotes.items() if quote.row}
+    return {name: place for name, place in places.items() if place}
 
 
 def load_all_prices(spec: str | Path) -> Prices:
@@ -109,14 +121,21 @@ def load_all_prices(spec: str | Path) -> Prices:
     rows, named = _source(str(spec))
     sheets = load_data_sheets()
     names = dict.fromkeys([*sheets.aliases, *sheets.by_name, *named, *(row.accelerator for row in rows)])
-    prices = load_prices(spec, list(names), strict=False)
+    quotes = load_quotes(spec, list(names), strict=False, together=False)
+    dates = {name: quote.row.as_of for name, quote in quotes.items() if quote.row}
+    prices = Prices({name: float(quote.usd) for name, quote in quotes.items()}, str(spec), dates)
     if not prices.usd_per_hour:
         raise OptionError(f"{shown(str(spec), 80)} has no price on demand", where="--prices", hint=FORM)
     return prices
 
 
 def load_quotes(
-    spec: str | Path, accelerators: Sequence[str], terms: Terms = ON_DEMAND, *, strict: bool = True
+    spec: str | Path,
+    accelerators: Sequence[str],
+    terms: Terms = ON_DEMAND,
+    *,
+    strict: bool = True,
+    together: bool = True,
 ) -> dict[str, Quote]:
     """Prices of these accelerator types, from a cloud, a list or a file.
 
@@ -124,7 +143,8 @@ def load_quotes(
     (``v100=1.6,p100=1.35``; dollars per device-hour) or a CSV with the columns ``accelerator, price_usd_per_hour``
     and, optionally, ``accelerator_count`` (devices that this price buys) and the other columns of ``prices.csv``.
     ``aws+p100=1.35`` is a cloud with a price added or replaced. With ``terms.as_of`` (2023-09-21, or 2023-09) only
-    rows up to that date count; rows without a date always do.
+    rows up to that date count; rows without a date always do. If ``together``, all are prices of the region that
+    sells all types cheapest, where there is one.
 
     Raises :class:`OptionError` if a type has no price (if not ``strict``, it is left out), or if ``spec`` is none
     of the three; :class:`InputFileError` for a mistake in a file, and for faulty prices of these types
@@ -133,7 +153,8 @@ def load_quotes(
     spec = str(spec)
     rows, named = _source(spec)
     asked = [name for name in map(str.lower, accelerators) if not _quote_of(name, named)]
-    cheapest = _cheapest(_sold(rows, asked, spec, terms), terms)
+    sold = _sold(rows, asked, spec, terms)
+    cheapest = _cheapest(_in_one_region(sold, asked, terms) if together else sold, terms)
     offered = {row.accelerator: Quote(terms.usd(row), row) for row in cheapest}
     found: dict[str, Quote] = {}
     for name in map(str.lower, accelerators):
@@ -342,7 +363,7 @@ def _shipped(path: Path) -> tuple[PriceRow, ...]:
 
 
 def _rows(path: str | Path) -> Iterator[PriceRow]:
-    return (price_row(row) for row in read_rows(path, REQUIRED))
+    return filter(is_sold, (price_row(row) for row in read_rows(path, REQUIRED)))
 
 
 def _counts(row: PriceRow, terms: Terms) -> bool:
@@ -361,6 +382,21 @@ def _sold(rows: Iterable[PriceRow], asked: Iterable[str], spec: str, terms: Term
     usable = [row for row in rows if _counts(row, terms)]
     check_usable(of_types(usable, asked), spec)
     return current(usable)
+
+
+def _in_one_region(rows: Sequence[PriceRow], asked: Iterable[str], terms: Terms) -> Sequence[PriceRow]:
+    """The rows of the region that sells all of these types cheapest, one device of each; all rows if none does."""
+    sold = of_types(rows, asked)
+    usd_in: dict[tuple[str, str], dict[str, Decimal]] = {}
+    for row in sold:
+        usd, device = usd_in.setdefault((row.cloud, row.region), {}), device_of(row.accelerator)
+        usd[device] = min(terms.usd(row), usd.get(device, terms.usd(row)))
+    types = len({device_of(row.accelerator) for row in sold})
+    total = {place: sum(usd.values()) for place, usd in usd_in.items() if len(usd) == types}
+    if not total:
+        return rows
+    place = min(total, key=lambda place: (total[place], place))
+    return [row for row in rows if (row.cloud, row.region) == place]
 
 
 def _cheapest(rows: Iterable[PriceRow], terms: Terms) -> list[PriceRow]:

@@ -21,6 +21,7 @@ from gavelx.files.importers.rows import with_header
 from gavelx.files.price_faults import NO_SENTINEL, SENTINELS, name_of, offer_key
 from gavelx.files.price_importers.offers import inside
 from gavelx.files.price_rows import REQUIRED, PriceRow, price_row
+from gavelx.files.sold_regions import is_sold
 
 ERROR, WARNING = "error", "warning"
 USD_PER_KWH = 0.05
@@ -143,6 +144,17 @@ def boards(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
             yield Alarm(ERROR, "boards", row.row, seen, expected, f"write {held.devices:g} as accelerator_count")
 
 
+def not_sold(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
+    """Instances in regions that do not sell them: commands leave these rows out."""
+    for row in rows:
+        if not is_sold(row):
+            seen = f"{name_of(row)} in {row.region}"
+            hint = "leave the row out, as all commands do"
+            yield Alarm(
+                WARNING, "not_sold", row.row, seen, "a region that sells it (prices/gcp_regions.csv)", hint
+            )
+
+
 def dates(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
     """Prices without a date, which count as older than any other."""
     for row in rows:
@@ -170,7 +182,7 @@ def outliers(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
 
 TRAPS: tuple[Callable[[Sequence[PriceRow]], Iterable[Alarm]], ...] = (
     *(sentinels, disagreeing, spot_not_below),
-    *(fractions, boards, dates, outliers),
+    *(fractions, boards, not_sold, dates, outliers),
 )
 
 

@@ -82,8 +82,8 @@ def test_a_short_list_does_not_hide_a_long_one() -> None:
     """Six newer rows once hid GCP's sizes: the smallest H100 instance for sale cost $84.40 an hour."""
     offers = {offer.devices: offer for offer in load_offers("gcp", ["h100-80gb"])}
     assert sorted(offers) == [1, 2, 4, 8]
-    assert offers[1].usd_per_hour == pytest.approx(11.0612) and offers[8].usd_per_hour == pytest.approx(84.4)
-    assert {offers[1].as_of, offers[8].as_of} == {"2026-07-30", "2026-09-06"}  # each has its own date
+    assert offers[1].usd_per_hour == pytest.approx(11.0612) and offers[8].usd_per_hour == pytest.approx(88.49)
+    assert offers[1].as_of == offers[8].as_of == "2026-07-30"
     quote = load_quotes("gcp", ["a100-40gb"])["a100-40gb"]
     assert quote.row is not None and quote.row.instance_type == "a2-megagpu-16g"
 

@@ -27,7 +27,7 @@ def test_every_provenance_has_its_table() -> None:
 
 def test_what_is_shipped() -> None:
     assert names("throughputs") == ("accelerator_aliases", "accelerators", "colocated", "isolated", "modern")
-    assert names("prices") == ("instances", "prices", "spot_history")
+    assert names("prices") == ("gcp_regions", "instances", "prices", "spot_history")
     assert names("carbon") == ("carbon", "pue")
     assert {name.split("_")[0] for name in names("traces")} == {"gavel", "shockwave"}
 

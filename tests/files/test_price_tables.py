@@ -68,7 +68,7 @@ def test_a_type_without_a_price() -> None:
 
 def test_every_missing_type_is_named_with_who_sells_it_on_the_same_terms() -> None:
     with pytest.raises(OptionError) as error:
-        load_prices("gcp:us-east1", ["v100", "k80", "h100-80gb"])
+        load_prices("gcp:us-east1", ["v100", "k80", "a100-40gb"])
     assert "no price of v100, k80; " in error.value.problem
     assert "clouds with a price: v100 (aws, azure, gcp), k80 (aws, azure, gcp)" in error.value.problem
     assert '"gcp:us-east1+v100=DOLLARS+k80=DOLLARS"' in error.value.hint

@@ -14,6 +14,7 @@ from gavelx.files.jsons import read_pages
 from gavelx.files.price_importers import aws, azure, gcp, skypilot
 from gavelx.files.price_importers.offers import Given, Outcome
 from gavelx.files.price_rows import REQUIRED, PriceRow, is_date, price_row
+from gavelx.files.sold_regions import NOT_SOLD, is_sold
 from gavelx.files.texts import shown
 
 SHOWN = 5
@@ -105,7 +106,10 @@ def import_prices(
             if isinstance(outcome, str):
                 left_out[outcome] += 1
             else:
-                rows += outcome
+                sold = list(filter(is_sold, outcome))
+                left_out[NOT_SOLD] += len(sold) < len(outcome)
+                rows += sold
+    left_out = +left_out
     if bad and not skip_bad_rows:
         raise _refusal(bad, read)
     if not rows:

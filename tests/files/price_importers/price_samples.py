@@ -71,7 +71,7 @@ compute:
     a2-highgpu-1g:
       a100: 1
       cost:
-        asia-east1:
+        asia-northeast1:
           hour: 3.790142
           hour_spot: 1.1020155
           month: 2766.80366

@@ -79,9 +79,9 @@ def test_azure_pages_after_each_other(tmp_path: Path) -> None:
 def test_gcp(tmp_path: Path) -> None:
     imported = read(tmp_path, "gcp", given=Given())
     assert {(row.region, row.kind, round(float(row.usd), 4)) for row in imported.rows} == {
-        ("asia-east1", "on_demand", 3.7901),
-        ("asia-east1", "spot", 1.1020),
-        ("asia-east1", "reserved", round(1743.0630772 / 730, 4)),
+        ("asia-northeast1", "on_demand", 3.7901),
+        ("asia-northeast1", "spot", 1.1020),
+        ("asia-northeast1", "reserved", round(1743.0630772 / 730, 4)),
         ("us-central1", "on_demand", 3.6734),
     }
     row = imported.rows[0]
