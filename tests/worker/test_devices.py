@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -264,7 +264,7 @@ class NvmlWithALostGpu:
         self.what = what
 
     def __getattr__(self, name: str) -> Any:
-        answers = {
+        answers: dict[str, Callable[..., Any]] = {
             "nvmlInit": lambda: None,
             "nvmlShutdown": lambda: None,
             "nvmlDeviceGetCount": lambda: 8,
