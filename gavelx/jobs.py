@@ -40,9 +40,10 @@ class Job:
 
     ``preemptible`` says whether the job may be stopped for others and started again later: ``yes``, always;
     ``no``, never; ``auto``, until a preemption has lost all the work of a lease (see
-    :mod:`gavelx.mechanism.protection`). ``checkpoints`` says whether a simulated job saves its state; without,
-    it begins anew after each stop. The scheduler is not told, and has to find out. ``retries``: how often the job
-    is launched again after failures in a row without a saved step; None: as the rules of the scheduler say.
+    :mod:`gavelx.mechanism.protection`). ``checkpoints`` says whether the job is expected to save its state: a
+    simulated job without begins anew after each stop, and is moved only for a job that has no other place. On a
+    cluster nothing is expected of a job before it has saved something. ``retries``: how often the job is launched
+    again after failures in a row without a saved step; None: as the rules of the scheduler say.
 
     Raises :class:`UserError` for a value that no job can have.
     """

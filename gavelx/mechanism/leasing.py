@@ -20,7 +20,7 @@ from gavelx.mechanism.hardware import Hardware
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.protection import may_keep
 from gavelx.mechanism.room import Tenant, make_room
-from gavelx.mechanism.selection import Choice, Choices, loss_s, steps_left
+from gavelx.mechanism.selection import Choice, Choices, at_risk_s, loss_s, steps_left
 from gavelx.mechanism.stopped import Stopped, StoppedLeases
 from gavelx.mixes import Mix, mixes, speed_on
 from gavelx.sizes import OWN_BATCH, Sized, sizes, speed
@@ -196,7 +196,7 @@ class Leasing:
             return True
         left_s = float(steps_left(live, j, self.now_s)[0]) / pace if pace else np.inf
         if np.isnan(live.resize_s[way.job]):
-            cost_s = float(loss_s(live, j)[0])
+            cost_s = float(loss_s(live, j)[0] + at_risk_s(live, j, self.now_s)[0])
         else:  # it works on as it is while new devices get ready
             cost_s = float(live.resize_s[way.job])
             left_s -= float(live.restart_s[way.job]) if self._grows(way) > 0 else 0.0
@@ -306,10 +306,10 @@ class Leasing:
         spread = self.live.spread.nonzero()[0]
         if not len(spread):
             return moves
-        for j in spread[self._may_move(spread)].tolist():
+        for j in spread[self._may_move(spread) & self.live.saves[spread]].tolist():
             way, devices = self._as_it_runs(j), self.leases[self.live.jobs[j].id].devices
             gain_s = self._gain_s(way) - len(devices) * float(loss_s(self.live, np.array([j]))[0])
-            if gain_s > 0 and self._room(way.type, way.devices, gain_s, devices) is not None:
+            if gain_s > 0 and self._room(way, gain_s, devices) is not None:
                 moves.append(j)
         return moves
 
@@ -370,7 +370,7 @@ class Leasing:
         free, width = self.hardware.free[way.type], way.devices
         if width > 1 and not free.holds_together(width):
             gain_s = self._gain_s(way)
-            if gain_s > 0 and (moved := self._room(way.type, width, gain_s)):
+            if gain_s > 0 and (moved := self._room(way, gain_s)):
                 return None, moved
             if self._spread_speed(way) == 0.0:
                 return None, []
@@ -383,17 +383,22 @@ class Leasing:
         """The servers on which a job of this way failed."""
         return frozenset[int]().union(*map(self.failures.avoided, self._ids(way)))
 
-    def _room(self, a: int, width: int, gain_s: float, besides: Sequence[Device] = ()) -> list[int] | None:
+    def _room(self, way: Choice, gain_s: float, besides: Sequence[Device] = ()) -> list[int] | None:
         """Narrower jobs that would make room for a gang and lose less than it gains; None where it must be spread.
 
-        Free devices are there for it, and these ``besides``.
+        Free devices are there for it, and these ``besides``. For a gang that would only be faster, no job moves
+        that would lose its work.
         """
+        a, width = way.type, way.devices
         free = self.hardware.free[a].by_server()
         for device in besides:
             free[device.server_id] += 1
         if (a, width) not in self._movable:
             self._movable[a, width] = self._tenants(a, width)
-        moves = make_room(width, self.hardware.free[a].fewest(width), free, self._movable[a, width])
+        tenants = self._movable[a, width]
+        if self._spread_speed(way) > 0.0:
+            tenants = {on: [one for one in some if self.live.saves[one.job]] for on, some in tenants.items()}
+        moves = make_room(width, self.hardware.free[a].fewest(width), free, tenants)
         if moves is None or sum(one.loss_s * one.devices for one in moves) >= gain_s:
             return None
         return list(dict.fromkeys(one.job for one in moves))
@@ -404,7 +409,8 @@ class Leasing:
         movable_J = (live.type == a) & (live.held_devices < width) & (live.partner == ALONE) & ~live.mixed()
         rows = np.flatnonzero(movable_J)
         rows = rows[self._may_move(rows)]
-        for j, seconds in zip(rows.tolist(), loss_s(live, rows).tolist(), strict=True):
+        losses_s = loss_s(live, rows) + at_risk_s(live, rows, self.now_s)
+        for j, seconds in zip(rows.tolist(), losses_s.tolist(), strict=True):
             devices = self.leases[live.jobs[j].id].devices
             if len(devices) == 1 or self._spread_speed(self._as_it_runs(j)) > 0.0:
                 for server_id, held in by_server(devices).items():

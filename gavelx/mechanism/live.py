@@ -46,6 +46,7 @@ class LiveJobs(Columns):
     saved_steps: Floats  # of these are in a checkpoint
     steps_then: Floats  # steps done at the last solve; of a job of unknown length, seconds worked
     failures: Ints  # since it last came forward
+    saves: Bools  # its work outlives a preemption, as far as known
     protected: Bools  # it would lose its work: it is not to be preempted
     lost_s: Floats  # time on devices that preemptions have lost so far
     worked_s: Floats  # of a job of unknown length: time on its fastest type, or as much elsewhere
@@ -121,6 +122,7 @@ class LiveJobs(Columns):
             checkpoint_s=overhead.checkpoint_s,
             restart_s=overhead.restart_s,
             resize_s=np.nan if overhead.resize_s is None or job.elastic is None else overhead.resize_s,
+            saves=job.checkpoints or job.preemptible == "yes",
             protected=job.preemptible == "no",
             type=WAITING,
             partner=ALONE,

@@ -40,16 +40,21 @@ from gavelx.mechanism.lengths import Left, Lengths
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.protection import Protection
 from gavelx.mechanism.quota import until_owed_s
+from gavelx.mechanism.reservation import Reservation, reserve
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.mechanism.selection import (
+    Candidates,
     Choice,
     Choices,
+    as_they_run,
     candidates,
     fillers,
     first_on,
+    furthest_behind,
     may_stay,
     of_these,
     select,
+    settled,
     until_filling_s,
 )
 from gavelx.mechanism.solve_trigger import NEVER, SolveTrigger
@@ -70,6 +75,8 @@ NEGLIGIBLE = 1e-9
 SHORTEST_S = 1e-3
 """No wait is shorter."""
 FAST_ENOUGH = 0.5
+FIRST = 1e15
+"""The key of the gang that has waited for long enough: before all but those that are not preempted."""
 GONE_AT_MOST = 8
 """Of so many rows one may be that of a job that is gone."""
 
@@ -110,6 +117,7 @@ class Mechanism:
         self._asleep = False  # nothing can change before something happens
         self._sleep_until_s = -np.inf  # when the mechanism will be woken from its last sleep, if by nothing else
         self._planned = True  # the present round's devices are given out
+        self.reserved: Reservation | None = None  # devices are held for this gang
         self._chosen: Choices | None = None  # or a portion of them is, and these are to have them
         self._now_s = self._round_end_s = 0.0
 
@@ -282,7 +290,7 @@ class Mechanism:
         j_L, steps_L, saved_L = j_L[holds_L], event.steps_done_L[holds_L], event.saved_steps_L[holds_L]
         known_L = live.saved_steps[j_L]
         forward_L = j_L[saved_L > known_L]
-        live.failures[forward_L] = 0
+        live.failures[forward_L], live.saves[forward_L] = 0, True
         for j in forward_L[live.protected[forward_L]].tolist():
             self._came_forward(j)
         steps_L = np.maximum(np.where(live.heard[j_L], live.steps_done[j_L], 0.0), steps_L)
@@ -293,6 +301,7 @@ class Mechanism:
             reports = (event.training_L[row] for row in np.flatnonzero(holds_L).tolist())
             for j, report, steps in zip(j_L.tolist(), reports, steps_L.tolist(), strict=True):
                 self.lengths.heard(live.jobs[j], report, steps)
+                live.saves[j] |= report.says  # our library does
         live.steps_done[j_L], live.saved_steps[j_L] = steps_L, np.maximum(known_L, saved_L)
         live.steps_at_s[j_L] = event.time_s
         complete_L = (steps_L >= live.total_steps[j_L]) & ~live.done[j_L]
@@ -437,7 +446,7 @@ class Mechanism:
 
     def _came_forward(self, j: int) -> None:
         """The job has saved more than it ever had: it needs no protection, unless its user wants it."""
-        self.live.failures[j] = 0
+        self.live.failures[j], self.live.saves[j] = 0, True
         lease = self.leasing.leases.get(self.live.jobs[j].id)
         self.failures.came_forward(self.live.jobs[j].id, () if lease is None else servers_of(lease))
         if self.live.protected[j]:
@@ -449,6 +458,7 @@ class Mechanism:
             return
         self.lost_s += seconds
         self.live.lost_s[j] += seconds
+        self.live.saves[j] = False
         if self.live.saved_steps[j] == 0.0:
             self.live.worked_s[j] = 0.0
         if self.live.jobs[j].preemptible == "auto":
@@ -667,7 +677,8 @@ class Mechanism:
 
     def _nothing_can_change(self) -> bool:
         """Whether every way to run that was promised is being run, so that rounds will pass as this one."""
-        if self.rules.sleep_s < self.rules.round_s or self._trigger.dirty or self.execution.first_on:
+        awake = self._trigger.dirty or self.execution.first_on or self.reserved is not None
+        if self.rules.sleep_s < self.rules.round_s or awake:
             return False
         if self._arrived:  # a job that nobody has looked at
             return False
@@ -743,18 +754,14 @@ class Mechanism:
     def _select(self, free: list[int], candidate_J: Bools | None, behind: Sequence[Choice] = ()) -> Choices:
         """Jobs and the types they are to run on, by priority; of all of them, or of these that wait."""
         protection = self.protection(behind)
-        begins_elsewhere = self.execution.first_on and not self.execution.quota  # another type may cost more
-        stays_J = only = None
-        if candidate_J is not None:  # of jobs that wait, so none of them stays
+        if candidate_J is None:
+            self._renew_reservation()
+            chosen, left = self._select_of_all(free, protection)
+        else:
+            begins_elsewhere = self.execution.first_on and not self.execution.quota
             fits = None if begins_elsewhere or protection is not None else free
             only = of_these(self.accounts.ways, candidate_J, fits)
-        elif protection is not None:
-            stays_J = protection.stays_J
-        found = candidates(self.accounts, self.execution, self._now_s, stays_J=stays_J, only=only)
-        found = found.only(self._may_run(found.ways))
-        if begins_elsewhere:
-            found = first_on(found, self.live, self._first_on())
-        chosen, left = select(found, free, protection=protection)
+            chosen, left = select(self._found(only=only, protection=protection), free, protection=protection)
         if self.rules.backfill is None or not self.execution.backfill or not any(left):
             return chosen
         more = self._fillers(chosen, left, candidate_J, protection)
@@ -770,6 +777,121 @@ class Mechanism:
             mine_V = (ways.job == j) | (ways.partner == j)
             may_V[mine_V] &= self.live.throughput[j, ways.type[mine_V]] != 0.0 if j is not None else True
         return may_V
+
+    def _select_of_all(self, free: list[int], protection: Protection | None) -> tuple[Choices, list[int]]:
+        """Who runs in this round. Jobs that would lose work make way only for a job that has no other place."""
+        stays_J = np.zeros(len(self.live), dtype=bool) if protection is None else protection.stays_J
+        settled_J = settled(self.accounts, self.execution, self._now_s) & ~stays_J
+        spares_J = self._spares()
+        found = self._found(stays_J=stays_J | settled_J, spares_J=spares_J, protection=protection)
+        chosen, left = select(found, free, protection=protection)
+        if settled_J.any():
+            chosen, left = self._make_way(chosen, left, settled_J, stays_J, spares_J)
+        if self.reserved is None and not self.execution.quota:
+            found = furthest_behind(self.accounts, self.execution, self._now_s)
+            deserved, _ = select(found.only(self._may_run(found.ways)), free)
+            self.reserved = reserve(deserved, chosen, self.live, self._now_s)
+            if self.reserved is not None:  # devices that others were to begin on are held
+                return self._select_of_all(free, None if protection is None else self.protection())
+        return chosen, left
+
+    def _make_way(
+        self, chosen: Choices, left: list[int], settled_J: Bools, stays_J: Bools, spares_J: Bools | None
+    ) -> tuple[Choices, list[int]]:
+        """Jobs that found no place compete with those that would lose their work by making way.
+
+        Who makes way for another may go elsewhere; the others stay.
+        """
+        live, settled_V = self.live, settled_J[chosen.job]
+        placed_J = np.zeros(len(live), dtype=bool)
+        placed_J[chosen.members()] = True
+        left = [free + held for free, held in zip(left, self._held_by(chosen.take(settled_V)), strict=True)]
+        found = self._found(spares_J=spares_J)
+        ways = found.ways
+        if self.rules.backfill is not None and self.execution.backfill:  # a slow device is a place, too
+            idle = [count - held for count, held in zip(left, self._held_by(chosen.take(settled_V)), strict=True)]
+            slow = self._where_they_fill(~placed_J & ~live.done, replace(self.rules, backfill=0.0), None)
+            fill, _ = select(self._without_held(slow), idle)
+            placed_J[fill.members()] = True
+            for a, devices in enumerate(self._held_by(fill)):
+                left[a] -= devices
+            chosen, settled_V = chosen.joined(fill), np.append(settled_V, np.zeros(len(fill), dtype=bool))
+        waits_V = ~(placed_J[ways.job] | np.append(placed_J, False)[ways.partner])
+        stays_V = settled_J[ways.job] & (ways.number == live.way[ways.job])
+        if self._reservation_is_due(2):
+            stays_V &= ways.type != self.reserved.type if self.reserved else False
+        claims = found.only(waits_V | stays_V)
+        unclaimed = settled_J.copy()
+        unclaimed[claims.ways.job] = False
+        here = as_they_run(self.accounts, np.flatnonzero(unclaimed & live.running()))
+        keys = [np.append(key, np.full(len(here), -np.inf)) for key in claims.keys]
+        more, left = select(Candidates(claims.ways.joined(here), keys), left, protection=self.protection())
+        chosen = chosen.take(~settled_V).joined(more)
+        left_J = settled_J.copy()
+        left_J[more.members()] = False
+        elsewhere, left = select(found.only(left_J[ways.job]), left)
+        return chosen.joined(elsewhere), left
+
+    def _found(
+        self,
+        *,
+        stays_J: Bools | None = None,
+        only: Ints | None = None,
+        spares_J: Bools | None = None,
+        protection: Protection | None = None,
+    ) -> Candidates:
+        """The ways that may be chosen; first leases are where a speed is to be measured, none on held devices."""
+        args = self.accounts, self.execution, self._now_s
+        found = candidates(*args, stays_J=stays_J, only=only, spares_J=spares_J)
+        found = found.only(self._may_run(found.ways))
+        if self.execution.first_on and not self.execution.quota:  # another type may cost more
+            found = first_on(found, self.live, self._first_on())
+        if self._reservation_is_due(1):
+            assert self.reserved is not None
+            mine_V = (self.live.id[found.ways.job] == self.reserved.job_id) & (
+                found.ways.type == self.reserved.type
+            )
+            found.keys[0][mine_V] = FIRST
+        return self._without_held(found, protection)
+
+    def _held_by(self, chosen: Choices) -> list[int]:
+        """Devices of each type that these ways take."""
+        held_A = [0] * len(self.hardware.accelerators)
+        for way in chosen.one_by_one():
+            for a, devices in way.uses.items():
+                held_A[a] += devices
+        return held_A
+
+    # -- a gang that waits for many devices ----------------------------------------------------------------------
+
+    def _renew_reservation(self) -> None:
+        """It is over once its job runs or is gone, or can have so many devices no more."""
+        if (held := self.reserved) is None:
+            return
+        j = self.live.index.get(held.job_id)
+        waits = j is not None and self.live.type[j] == WAITING and not self.live.done[j] and self.live.share[j] > 0
+        if not waits or held.devices > self.hardware.devices()[held.type]:
+            self.reserved = None
+
+    def _reservation_is_due(self, rounds: int) -> bool:
+        return self.reserved is not None and self.reserved.rounds(self._now_s, self.rules.round_s) >= rounds
+
+    def _spares(self) -> Bools | None:
+        """Jobs that are not preempted if they are nearly complete: none on a type that a gang has waited for."""
+        if not self._reservation_is_due(1):
+            return None
+        assert self.reserved is not None
+        return np.asarray(self.live.type != self.reserved.type)
+
+    def _without_held(self, found: Candidates, protection: Protection | None = None) -> Candidates:
+        """These ways, less those that would take a device that is held."""
+        if self.reserved is None or not len(found.ways):
+            return found
+        devices = self.hardware.devices()[self.reserved.type]
+        left_s = self._round_end_s - self._now_s
+        if protection is not None:  # the gang cannot begin before the protected jobs end
+            left_s = max(left_s, protection.until_s(self.reserved.type))
+        return found.only(~self.reserved.held_back(found, self.live, devices, left_s))
 
     def _first_on(self) -> list[tuple[int, int]]:
         """Where jobs are to begin so that a speed is measured, if enough devices of the type are here."""
@@ -789,10 +911,16 @@ class Mechanism:
         if protection is not None:  # types that are held for long are not waited for
             protection.filling = True
             devices = [count - held for count, held in zip(devices, protection.held_A, strict=True)]
-        found = fillers(
-            self.live, self.rules, left_J, self._now_s, devices, None if protection is not None else free
-        )
-        return select(found, free, protection=protection)[0]
+        found = self._where_they_fill(left_J, self.rules, None if protection is not None else free, devices)
+        return select(self._without_held(found, protection), free, protection=protection)[0]
+
+    def _where_they_fill(
+        self, left_J: Bools, rules: Rules, free: list[int] | None, devices: list[int] | None = None
+    ) -> Candidates:
+        """Where these jobs may fill idle devices."""
+        settled_J = settled(self.accounts, self.execution, self._now_s)
+        devices = self.hardware.devices() if devices is None else devices
+        return fillers(self.live, rules, left_J, self._now_s, devices, free, settled_J=settled_J)
 
     # -- facts ------------------------------------------------------------------------------------------------
 

@@ -130,6 +130,10 @@ class Protection:
         left_s = max(to_the_end_s(self._live, j, a) for a in types)  # infinite where its length is not known
         return all(not self._gangs[a] or bool(left_s <= self._until_s[a] and np.isfinite(left_s)) for a in types)
 
+    def until_s(self, a: int) -> float:
+        """How long the protected jobs on a type still run, by the table."""
+        return self._until_s[a]
+
     def begins(self, j: int, uses: Mapping[int, int]) -> None:
         """A job runs on these devices from now on."""
         if j == ALONE:

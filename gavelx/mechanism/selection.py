@@ -29,6 +29,8 @@ STAYS_S = 1e12
 """Further behind than any other: a job that is nearly complete."""
 FEW = 256
 """Ways that are looked at one by one."""
+WORTH = 0.1
+"""The price of a second of work that a preemption loses, in seconds for which another job is behind."""
 CHUNK = 64
 """Ways looked at together, beyond twice as many as there are devices."""
 
@@ -211,19 +213,21 @@ def candidates(
     *,
     stays_J: Bools | None = None,
     only: Ints | None = None,
+    spares_J: Bools | None = None,
 ) -> Candidates:
     """The configurations that may be given out now, with the keys that order them.
 
     A job may run where it was promised a share. Where shares are quotas, no job runs that is not owed a round, or
     what it needs to start. Those who stay (``stays_J``) come first, as they run. ``only`` these ways, of jobs
-    that wait, may be looked at, to look at less.
+    that wait, may be looked at, to look at less. ``spares_J``: jobs that run on if they will be complete within a
+    round; default: all.
     """
     live, rules, ways = accounts.live, accounts.rules, accounts.ways
     owed_V = within_quota(ways, live, rules, now_s) if execution.quota else None
     number, some = (np.arange(len(ways)), ways) if only is None else (only, ways.take(only))
     key, turn_V = accounts.priority.key(some), _turns(some, live, rules)
     if only is None:
-        _prefer_running(key, turn_V, live, rules, now_s)
+        _prefer_running(key, turn_V, live, rules, now_s, spares_J)
     key /= turn_V
     found = Candidates(Choices.to(some, number=number), [key])
     if owed_V is not None:
@@ -231,6 +235,28 @@ def candidates(
     if stays_J is not None and np.count_nonzero(stays_J):
         found = _as_they_run(found, accounts, stays_J)
     return found
+
+
+def furthest_behind(accounts: Accounts, execution: Execution, now_s: float) -> Candidates:
+    """The same configurations, ordered only by how far each is behind its promise now, in turns.
+
+    A job that waits counts once it is behind by what it is promised of a round.
+    """
+    live, rules, ways = accounts.live, accounts.rules, accounts.ways
+    behind_s = ways.credit_s.copy()
+    j = (live.way != NO_WAY).nonzero()[0]
+    np.subtract.at(behind_s, live.way[j], now_s - live.since_s[j])
+    counts_V = live.running()[ways.job] | (behind_s >= ways.share * rules.round_s)
+    if execution.quota:
+        counts_V &= within_quota(ways, live, rules, now_s)
+    found = Candidates(Choices.to(ways, number=np.arange(len(ways))), [behind_s / _turns(ways, live, rules)])
+    return found.only(counts_V)
+
+
+def as_they_run(accounts: Accounts, rows: Ints) -> Choices:
+    """The present configurations of these running jobs."""
+    ways = accounts.as_they_run(rows)
+    return Choices.to(ways, number=accounts.ways.find(ways))
 
 
 def of_these(ways: ConfigurationSet, candidate_J: Bools, free_A: Sequence[int] | None) -> Ints:
@@ -243,7 +269,7 @@ def of_these(ways: ConfigurationSet, candidate_J: Bools, free_A: Sequence[int] |
 
 
 def first_on(found: Candidates, live: LiveJobs, wanted: Sequence[tuple[int, int]]) -> Candidates:
-    """Jobs (ids) that never ran begin on these types, in their turn by what they were promised elsewhere."""
+    """Jobs (ids) that never ran begin on these types if they find a place there, in their turn as elsewhere."""
     type_of = {
         j: a
         for job_id, a in wanted
@@ -256,11 +282,10 @@ def first_on(found: Candidates, live: LiveJobs, wanted: Sequence[tuple[int, int]
     rows = np.flatnonzero(mine_V)
     rows = rows[np.lexsort([-key[rows] for key in reversed(found.keys)])]
     rows = rows[np.unique(ways.job[rows], return_index=True)[1]]  # the best way of each
-    job, others = ways.job[rows], found.only(~mine_V)
+    job = ways.job[rows]
     there = ConfigurationSet.alone(job, np.array([type_of[j] for j in job.tolist()]), live.wanted_devices[job])
     return Candidates(
-        Choices.to(there, number=ways.number[rows]).joined(others.ways),
-        [np.concatenate([key[rows], rest]) for key, rest in zip(found.keys, others.keys, strict=True)],
+        Choices.to(there, number=ways.number[rows]).joined(ways), [np.append(key[rows], key) for key in found.keys]
     )
 
 
@@ -274,7 +299,9 @@ def _turns(ways: Entitlements, live: LiveJobs, rules: Rules) -> Floats:
     return turn_V
 
 
-def _prefer_running(key: Floats, turn_V: Floats, live: LiveJobs, rules: Rules, now_s: float) -> None:
+def _prefer_running(  # noqa: PLR0917
+    key: Floats, turn_V: Floats, live: LiveJobs, rules: Rules, now_s: float, spares_J: Bools | None
+) -> None:
     """What runs counts as a turn further behind than it is.
 
     It has also received time since it was last accounted for, and would lose some by being stopped. A job that
@@ -284,8 +311,9 @@ def _prefer_running(key: Floats, turn_V: Floats, live: LiveJobs, rules: Rules, n
     if not len(j):
         return
     way = live.way[j]
-    gain_s = turn_V[way] + loss_s(live, j) - (now_s - live.since_s[j])
-    gain_s[ends_within(rules.round_s, live, j, now_s)] = STAYS_S
+    gain_s = turn_V[way] + loss_s(live, j) + WORTH * at_risk_s(live, j, now_s) - (now_s - live.since_s[j])
+    spared = ends_within(rules.round_s, live, j, now_s)
+    gain_s[spared if spares_J is None else spared & spares_J[j]] = STAYS_S
     pair_L = live.partner[j] != ALONE
     if np.count_nonzero(pair_L):
         np.add.at(key, way, np.where(pair_L, gain_s / 2, gain_s))  # half from each of the two
@@ -297,10 +325,10 @@ def _as_they_run(found: Candidates, accounts: Accounts, stays_J: Bools) -> Candi
     """Jobs that are not to be preempted have one way to run: the present one, be it promised or not."""
     ways = found.ways
     others = found.only(~(stays_J[ways.job] | np.append(stays_J, False)[ways.partner]))
-    both = accounts.as_they_run(np.flatnonzero(stays_J))
+    both = as_they_run(accounts, np.flatnonzero(stays_J))
     mine = both.take(np.unique(both.job, return_index=True)[1])  # a pair has two members
     return Candidates(
-        Choices.to(mine, number=accounts.ways.find(mine)).joined(others.ways),
+        mine.joined(others.ways),
         [np.concatenate([np.full(len(mine), math.inf), key]) for key in others.keys],
     )
 
@@ -312,16 +340,21 @@ def fillers(  # noqa: PLR0917
     now_s: float,
     devices: Sequence[int],
     free_A: Sequence[int] | None = None,
+    *,
+    settled_J: Bools,
 ) -> Candidates:
     """Where jobs that got nothing may fill idle devices: who runs there first, then where they are fastest.
 
-    ``free_A``: only where so many devices are enough.
+    ``free_A``: only where so many devices are enough. ``settled_J``: jobs that stay where they run, or make way.
     """
     waited_J = live.running() | (now_s - live.stopped_s >= rules.backfill_after_s)
     rows = (live.allocated & left_J & waited_J).nonzero()[0]
     speed_RA = live.speeds(devices, rows)
     best_R = speed_RA.max(axis=1, initial=0.0)
     open_RA = (speed_RA > 0) & (speed_RA >= (rules.backfill or 0.0) * best_R[:, None])
+    here_R = settled_J[rows].nonzero()[0]
+    open_RA[here_R] = False
+    open_RA[here_R, live.type[rows[here_R]]] = True
     if free_A is not None:
         open_RA &= live.wanted_devices[rows, None] <= np.array(free_A)
     row, type_ = open_RA.nonzero()
@@ -363,8 +396,31 @@ def _steps_left(live: LiveJobs, j: Ints, now_s: float, pace: Floats) -> Floats:
     return left
 
 
+def at_risk_s(live: LiveJobs, j: Ints, now_s: float) -> Floats:
+    """Seconds of work that these running jobs would do again if they were preempted, as they save nothing."""
+    if live.saves[j].all():
+        return np.zeros(len(j))
+    return np.where(live.saves[j], 0.0, live.lease_held_s[j] + now_s - live.since_s[j])
+
+
+def settled(accounts: Accounts, execution: Execution, now_s: float) -> Bools:
+    """Running jobs that would lose their work if they were moved, and may stay where they are.
+
+    They make way for a job that has no other place, and for nobody's speed, their own included. A job that goes
+    over to other devices while it runs loses nothing, and one that was promised a partner may get it.
+    """
+    live = accounts.live
+    settled_J: Bools = live.running() & ~live.saves & np.isnan(live.resize_s) & (live.partner == ALONE)
+    if np.count_nonzero(settled_J):
+        settled_J &= may_stay(accounts, execution, now_s)
+        ways = accounts.ways
+        pair_V = ways.partner != ALONE
+        settled_J[ways.job[pair_V]] = settled_J[ways.partner[pair_V]] = False
+    return settled_J
+
+
 def loss_s(live: LiveJobs, j: Ints) -> Floats:
-    """Seconds that these running jobs would lose if they were stopped now.
+    """Seconds that these running jobs, which save their work, would lose if they were stopped now.
 
     That is a checkpoint, or the work since the last one where that is less, and the restart.
     """

@@ -64,3 +64,16 @@ def test_quotas_are_for_the_types_that_they_name() -> None:
     result = simulate(policy, [Job(0, "new", 2000.0)], CLUSTER, TRUE, prices, believed=BELIEVED)  # type: ignore[arg-type]
     assert policy.said[0] == ((0, "k80"),)
     assert set(result.leases.accelerator_L.tolist()) == {CLUSTER.accelerators.index("v100")}
+
+
+def test_a_first_lease_is_given_out_elsewhere_where_its_type_is_taken() -> None:
+    """Two jobs are to begin on the one V100; the second one does not wait for it beside an idle K80."""
+    policy = Trying(load_policy("max_min_fairness"))
+    believed = Throughputs(
+        {Setting("new", "v100"): 2.0, Setting("new", "k80"): 1.0}, ranges={Setting("new", "v100"): (0.1, 9.0)}
+    )
+    jobs = [Job(n, "new", 2000.0, arrival_s=40.0 * n) for n in range(2)]
+    result = simulate(policy, jobs, CLUSTER, TRUE, believed=believed)
+    assert any(said for said in policy.said)
+    starts = [float(result.leases.start_s_L[result.leases.job_L == n].min()) for n in range(2)]
+    assert starts == [0.0, 40.0]

@@ -9,6 +9,8 @@ from gavelx.mechanism.view import JobView
 from gavelx.service.state.state import JobRecord, State
 from gavelx.workload import kind_that_fits
 
+NAMED = 5
+"""Jobs that a reason names at most."""
 NEW = "it has just been submitted; the next round looks at it"
 
 
@@ -39,8 +41,23 @@ class Waiting:
         """What a job waits for that was promised time; servers may have gone since."""
         if nowhere := self.nowhere(job_id):
             return nowhere
+        if held := self._reserved(job_id):
+            return held
         others = self._held_by_others(job_id) or "others are further behind"
         return f"it waits for its turn: {live.share:.1%} of its time was promised, and {others}"
+
+    def _reserved(self, job_id: int) -> str:
+        """That devices are held for this job, and which jobs it waits for; or that they are held for another."""
+        mechanism = self._mechanism
+        if (held := mechanism.reserved) is None:
+            return ""
+        name = mechanism.hardware.accelerators[held.type]
+        if held.job_id == job_id:
+            running = [lease.job_id for lease in mechanism.leasing.leases.values() if lease.accelerator == name]
+            jobs = ", ".join(map(str, sorted(running)[:NAMED])) + (", ..." if len(running) > NAMED else "")
+            return f"{held.devices} {name} are held for it as they fall free; it waits for jobs {jobs}"
+        types = {name for name, count in mechanism.free().items() if count}
+        return f"free {name} are held for job {held.job_id}, which is further behind" if types == {name} else ""
 
     def not_asked(self) -> str:
         return (
