@@ -374,6 +374,10 @@ class Leasing:
                 return None, moved
             if self._spread_speed(way) == 0.0:
                 return None, []
+        if avoid and width > 1 and not free.holds_together(width, avoid):
+            if waits:
+                return None, []
+            avoid = frozenset()  # a gang is not spread to get away from a server
         return free.take(width, avoid=avoid), []
 
     def _ids(self, way: Choice) -> list[int]:

@@ -67,10 +67,12 @@ class FreeDevices:
         """Free devices of servers other than these."""
         return self._count - sum(map(self.on, avoid))
 
-    def holds_together(self, count: int) -> bool:
-        """Whether a gang of ``count`` would be consolidated on free devices."""
+    def holds_together(self, count: int, avoid: frozenset[int] = frozenset()) -> bool:
+        """Whether a gang of ``count`` would be consolidated on free devices, beside servers to ``avoid``."""
         free = {n: len(servers) for n, servers in enumerate(self._with)}
-        return count <= self._count and fewest_servers(count, free) == self.fewest(count)
+        for server_id in avoid & self._free.keys():
+            free[self.on(server_id)] -= 1
+        return count <= self.besides(avoid) and fewest_servers(count, free) == self.fewest(count)
 
     def by_server(self) -> dict[int, int]:
         """How many devices of each server are free."""

@@ -51,7 +51,7 @@ class State:
             "format": FORMAT,
             **self.progress.state_dict(),
             "curve": self.curve.state_dict(),
-            "parts": {name: objects.state_of(one) for name, one in self.objects.items()},
+            "parts": {name: objects.state_of(name, one) for name, one in self.objects.items()},
             "chance": generators,
             "contexts": contexts,
             "world_size": processes,
