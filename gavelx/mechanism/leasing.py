@@ -355,7 +355,7 @@ class Leasing:
         held = int(live.type[j]), int(live.held_devices[j])
         return Choice(j, ALONE, *held, int(live.way[j]), int(live.held_batch[j]), live.others_of(j))
 
-    def _devices(self, way: Choice) -> tuple[tuple[Device, ...] | None, list[int]]:
+    def _devices(self, way: Choice) -> tuple[tuple[Device, ...] | None, list[int]]:  # noqa: PLR0911
         """Devices for this way to run, or who has to move first; None where a gang can only run together."""
         for member in (way.job, way.partner) if way.partner != ALONE else ():
             if (beside := self.leases.get(self.live.jobs[member].id)) is not None:
