@@ -9,6 +9,7 @@ message, no traceback), 1 our own failure, 130 Ctrl-C.
 
 import atexit
 import gc
+import io
 import logging
 import os
 import sys
@@ -45,6 +46,11 @@ def _run(arguments: Sequence[str] | None) -> None:
         from gavelx.cli.commands import app  # noqa: PLC0415  (`import gavelx.cli` itself stays free of typer)
 
     before = _stdout()
+    for each in (sys.stdout, sys.stderr):
+        if isinstance(
+            each, io.TextIOWrapper
+        ):  # a terminal may be unable to show a letter: better a ? than nothing
+            each.reconfigure(errors="replace")
     try:
         app(args=None if arguments is None else list(arguments), prog_name="gavelx")
     except SystemExit:

@@ -2,6 +2,7 @@
 
 import json as jsons
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -31,6 +32,8 @@ with service_installed():
 
 TOKEN = "GAVELX_TOKEN"
 POLL_S = 0.2
+CONTROLS = re.compile(rb"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\xc2[\x80-\x9f]|\x1b(?!\[[0-9;]*m)")
+"""What moves the cursor, sets the title or answers in the name of who reads; not line ends, tabs and colours."""
 
 
 def access_of(address: Address) -> Access:
@@ -286,8 +289,17 @@ def _behind(behind_s: float) -> tuple[str, str]:
     )
 
 
-def run_logs(access: Access, job_id: int, *, follow: bool, as_json: bool) -> None:
-    """Print the output of a job, unchanged."""
+def shown(output: bytes) -> bytes:
+    """Output of a job without its power over a terminal: a ``?`` for each control character.
+
+    Line ends, tabs, backspaces and carriage returns stay, as progress bars use them, and so do colours.
+    """
+    return CONTROLS.sub(b"?", output)
+
+
+def run_logs(access: Access, job_id: int, *, follow: bool, raw: bool, as_json: bool) -> None:
+    """Print the output of a job, unchanged unless it goes to a terminal."""
+    guarded = sys.stdout.isatty() and not raw
     request = wire.LogsRequest(version=1, job_id=job_id, follow=follow)
     chunk = None
     with channel(access) as opened:
@@ -297,7 +309,7 @@ def run_logs(access: Access, job_id: int, *, follow: bool, as_json: bool) -> Non
                 line = {"server": chunk.server, "rank": chunk.rank, "lease_id": chunk.lease_id, "text": text}
                 print(jsons.dumps(line | {"dropped": chunk.dropped}), flush=True)
             else:
-                sys.stdout.buffer.write(chunk.text)
+                sys.stdout.buffer.write(shown(chunk.text) if guarded else chunk.text)
                 sys.stdout.buffer.flush()
     if chunk is None:
         stderr().print(f"job {job_id} has printed nothing so far", markup=False)

@@ -117,13 +117,17 @@ def logs(
     job: JobId,
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue until the job ends.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Let its control characters act on the terminal.")] = False,
     address: Address,
     json: Annotated[bool, typer.Option("--json", help="A line of JSON for each piece.")] = False,
 ) -> None:
-    """Print the output of a job."""
+    """Print the output of a job.
+
+    On a terminal, a ? stands for each control character but those of line ends and colours.
+    """
     from gavelx.cli.clients import access_of, run_logs
 
-    run_logs(access_of(address), job, follow=follow, as_json=json)
+    run_logs(access_of(address), job, follow=follow, raw=raw, as_json=json)
 
 
 @with_options(Address)

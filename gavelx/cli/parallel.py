@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, NamedTuple, cast
 
+from gavelx.cli.cores import cores
 from gavelx.cli.failures import Failed, portable, print_traceback
 from gavelx.cli.intervals import USAGE, intervals_of
 from gavelx.cli.scenario import Scenario
@@ -90,7 +91,7 @@ def run_policies(
             outcomes[run.position] = outcome
             ended(run.position, outcome)
 
-    workers = min(workers or os.cpu_count() or 1, len(runs))
+    workers = min(workers or cores(), len(runs))
     if workers == 1:
         for run in runs:
             end(run, _outcome(run, scenario, watch))

@@ -3,6 +3,7 @@
 Without keepalive, a broken link goes unnoticed for half a minute or for ever; with it, for at most 15 s.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,9 @@ OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 5000),
 ]
+USE_PROXY = "GAVELX_USE_PROXY"
+"""Set to 1, connections go through the proxy of http_proxy and the like. Else they are direct: a proxy of a site
+is for the web, and does not reach a scheduler inside, not even one on 127.0.0.1."""
 USERS_MISTAKES = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.NOT_FOUND,
@@ -75,16 +79,21 @@ def channel(access: Access) -> grpc.Channel:
     """A blocking channel, for commands."""
     credentials = access.credentials()
     if credentials is None:
-        return grpc.insecure_channel(access.scheduler, OPTIONS)
-    return grpc.secure_channel(access.scheduler, credentials, OPTIONS)
+        return grpc.insecure_channel(access.scheduler, _options())
+    return grpc.secure_channel(access.scheduler, credentials, _options())
 
 
 def aio_channel(access: Access) -> grpc.aio.Channel:
     """A channel for asyncio, for agents."""
     credentials = access.credentials()
     if credentials is None:
-        return grpc.aio.insecure_channel(access.scheduler, OPTIONS)
-    return grpc.aio.secure_channel(access.scheduler, credentials, OPTIONS)
+        return grpc.aio.insecure_channel(access.scheduler, _options())
+    return grpc.aio.secure_channel(access.scheduler, credentials, _options())
+
+
+def _options() -> list[tuple[str, int]]:
+    """``OPTIONS``, and whether to go through a proxy."""
+    return [*OPTIONS, ("grpc.enable_http_proxy", int(os.environ.get(USE_PROXY) == "1"))]
 
 
 def stub_of(opened: grpc.Channel) -> wire_pb2_grpc.SchedulerStub:

@@ -39,7 +39,8 @@ UNREADABLE = {
     "hint": "the same gavelx here as at the scheduler",
 }
 OURS = re.compile(
-    r"GAVELX_.*|RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT|CUDA_VISIBLE_DEVICES"
+    r"GAVELX_.*|RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT"
+    r"|(CUDA|HIP|ROCR|NVIDIA)_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL"
 )
 """Variables that a lease sets, so that a job cannot."""
 

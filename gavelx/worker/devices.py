@@ -51,6 +51,12 @@ def find_devices(declared: str | None) -> Devices:
         return Devices("cpu", ("",) * count)
     if lost and same and len(same) < count <= len(same) + lost:
         return Devices(accelerator, tuple(same))
+    if same and count > len(same) and all(gpu_id.startswith("MIG-") for gpu_id in same):
+        raise OptionError(
+            f"{count} slices of type {accelerator}, and {len(same)} are here",
+            where="--devices",
+            expected=f"at most {accelerator}={len(same)}: a slice is for one job",
+        )
     # A type that is not here by that name may be a declared speed of what is: several agents may share a GPU.
     ids = same or [gpu_id for _, gpu_id in gpus] or visible_ids() or []
     return Devices(accelerator, tuple(ids[slot % len(ids)] if ids else str(slot) for slot in range(count)))
@@ -81,12 +87,13 @@ def _of_one_type(gpus: list[tuple[str, str]]) -> Devices:
             hint="--devices cpu=4 for CPU slots, or --devices TYPE=COUNT to declare what is there",
         )
     if len(kinds) > 1:
-        seen = ", ".join(f"{kind}={count}" for kind, count in sorted(kinds.items()))
+        most, count = kinds.most_common(1)[0]
+        seen = ", ".join(f"{kind}={n}" for kind, n in sorted(kinds.items()))
         raise OptionError(
             f"this machine has several types of GPU: {seen}",
             where="--devices",
             expected="one type for each agent",
-            hint=f"one agent for each, the first with --devices {next(iter(kinds))}={kinds.most_common()[0][1]}",
+            hint=f"one agent for each, the first with --devices {most}={count}",
         )
     return Devices(gpus[0][0], tuple(gpu_id for _, gpu_id in gpus))
 
@@ -226,8 +233,8 @@ def _may_see(index: int, uuid: str) -> bool:
 
 
 def visible_ids() -> list[str] | None:
-    """The devices in CUDA_VISIBLE_DEVICES; None if it is not set."""
-    value = os.environ.get("CUDA_VISIBLE_DEVICES")
+    """The devices in CUDA_VISIBLE_DEVICES, or HIP_VISIBLE_DEVICES of ROCm; None if neither is set."""
+    value = os.environ.get("CUDA_VISIBLE_DEVICES", os.environ.get("HIP_VISIBLE_DEVICES"))
     return None if value is None else [part.strip() for part in value.split(",") if part.strip()]
 
 

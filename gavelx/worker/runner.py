@@ -29,6 +29,7 @@ from gavelx.worker.running_job import Running
 from gavelx.worker.shim import boot_id, kill, kill_cgroup, marked, open_file, remove_cgroup, start_ticks
 from gavelx.worker.sizes import Size, environment_of
 from gavelx.worker.state import Folder, LeaseFolder
+from gavelx.worker.surroundings import passed_on, visible
 from gavelx.worker.usage import Measured, Meter
 
 log = logging.getLogger("gavelx.worker")
@@ -40,8 +41,6 @@ LAST_BYTES = 4096
 """Bytes of output in which the last line is looked for."""
 PAUSE_S = 2.0
 """Seconds without new launches after one that failed by our own fault, such as a full disk."""
-OURS = ("GAVELX_", "SLURM_", "PMI_", "PMIX_")
-"""Prefix of the agent's own environment variables, which are not passed on."""
 JOB_FOLDER = re.compile(r"([0-9a-z][0-9a-z-]{0,63})?")
 Json = dict[str, Any]
 
@@ -136,8 +135,8 @@ class ProcessRunner:
             folder,
             launch,
             until_s=float(lease.get("until_monotonic_s") or launch["until_monotonic_s"]),
-            now=Size(**sizes.get("now") or launch["size"]),
-            next=Size(**sizes["next"]) if sizes.get("next") else None,
+            now=Size.from_json(sizes.get("now") or launch.get("size") or {}, launch),
+            next=Size.from_json(sizes["next"], launch) if sizes.get("next") else None,
             handed_s=sizes.get("handed_s"),
             handed_steps=sizes.get("handed_steps", 0.0),
             stop=str(lease.get("reason", "")),
@@ -263,14 +262,14 @@ class ProcessRunner:
             "LOCAL_WORLD_SIZE": str(launch.processes),
             "MASTER_ADDR": launch.master_address or "127.0.0.1",
             "MASTER_PORT": str(launch.master_port),
-            "CUDA_VISIBLE_DEVICES": ",".join(size.devices),
+            **visible(size.devices),
         }
 
     def _order(self, launch: wire.Launch, size: Size, until_s: float) -> Json:
         """The launch file: the input of the shim, and of the agent after a restart."""
         folder = self.folder.lease(launch.lease_id)
         job_folder = self.shared / "jobs" / job_in(launch)[1]
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+        inherited = passed_on(os.environ)
         ours = {
             "GAVELX_JOB_ID": str(launch.job_id),
             "GAVELX_JOB_DIR": str(job_folder),

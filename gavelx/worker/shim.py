@@ -87,14 +87,36 @@ def read_json(path: Path) -> Json | None:
 
 
 def write_json(path: Path, value: Json, *, durable: bool = False, length: int = 0) -> None:
-    """Replace a file in one step. With ``length``, it is filled up with blanks to that."""
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(json.dumps(value).encode().ljust(length))
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    part.replace(path)
+    """Replace a file in one step. With ``length``, it is filled up with blanks to that.
+
+    Raises OSError where a job has put a link in place of the file's folder, or of the one around it.
+    """
+    part = path.name + ".part"
+    with folder_of(path) as folder:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part, dir_fd=folder)  # a link or a pipe of a job, or left by a write that was cut short
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(part, flags, 0o666, dir_fd=folder), "wb") as file:  # noqa: PTH123
+            file.write(json.dumps(value).encode().ljust(length))
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(part, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+@contextlib.contextmanager
+def folder_of(path: Path) -> Iterator[int]:
+    """The open folder of a file. Raises OSError if that, or the one around it, is a link."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    around = os.open(path.parent.parent, flags)
+    try:
+        folder = os.open(path.parent.name, flags, dir_fd=around)
+    finally:
+        os.close(around)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
 
 
 def overwrite_json(path: Path, value: Json, length: int) -> None:
@@ -102,8 +124,10 @@ def overwrite_json(path: Path, value: Json, length: int) -> None:
     try:
         write_json(path, value, length=length)
     except OSError:
-        with contextlib.suppress(OSError), path.open("r+b", buffering=0) as file:
-            file.write(json.dumps(value).encode().ljust(length))
+        with contextlib.suppress(OSError), folder_of(path) as folder:
+            opened = os.open(path.name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            with open(opened, "wb", buffering=0) as file:  # noqa: PTH123
+                file.write(json.dumps(value).encode().ljust(length))
 
 
 def boot_id() -> str:

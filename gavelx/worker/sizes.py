@@ -12,6 +12,7 @@ from typing import Any
 
 from gavelx.elastic import Elastic
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.worker.surroundings import visible
 
 Json = dict[str, Any]
 
@@ -45,6 +46,18 @@ class Size:
     def to_json(self) -> Json:
         return asdict(self)
 
+    @staticmethod
+    def from_json(known: Json, launch: Json) -> "Size":
+        """What :meth:`to_json` wrote. What an earlier version did not write is in the launch file."""
+        return Size(
+            lease_id=int(known.get("lease_id", launch["lease_id"])),
+            devices=list(known.get("devices", launch.get("devices", ()))),
+            slots=int(known.get("slots", launch.get("slots", 0))),
+            numbers=list(known.get("numbers", [process["rank"] for process in launch["processes"]])),
+            words=dict(known.get("words", {})),
+            since_s=float(known.get("since_s", launch["started_s"])),
+        )
+
 
 def words_of(launch: wire.Launch) -> Json:
     """The size of an elastic job, as its lease file and its processes are told."""
@@ -65,7 +78,7 @@ def environment_of(launch: wire.Launch, size: Size, number: int, *, joins: bool)
     here = size.numbers.index(number)
     environment = {"RANK": str(size.rank_of(number)), "LOCAL_RANK": str(here)}
     if size.devices and size.devices[0].startswith("MIG-"):  # CUDA shows a process one slice at most
-        environment["CUDA_VISIBLE_DEVICES"] = size.devices[here % len(size.devices)]
+        environment |= visible([size.devices[here % len(size.devices)]])
     if launch.elasticity:
         elastic = Elastic.of(launch.elasticity)
         words = {

@@ -28,6 +28,7 @@ from gavelx.worker.shim import (
     SHIM,
     SIZES,
     boot_id,
+    folder_of,
     overwrite_json,
     read_json,
     write_json,
@@ -135,8 +136,8 @@ class LeaseFolder:
         return read_json(self.path / ACKNOWLEDGED)
 
     def acknowledge(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            (self.path / ENDED).replace(self.path / ACKNOWLEDGED)
+        with contextlib.suppress(OSError), folder_of(self.path / ENDED) as folder:
+            os.replace(ENDED, ACKNOWLEDGED, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 class Folder:
@@ -164,14 +165,14 @@ class Folder:
         known = read_json(self.path / IDENTITY)
         if known is None:
             known = {"id": secrets.token_hex(8)}
-            write_json(self.path / IDENTITY, known, durable=True)
+            write_json(self.path.resolve() / IDENTITY, known, durable=True)
         return known
 
     def belong_to(self, log_id: str) -> None:
         """Store the log of the scheduler whose leases these are."""
         self.log_id = log_id
         with contextlib.suppress(OSError):  # a full disk must not stop the agent
-            write_json(self.path / IDENTITY, {"id": self.identity, "log_id": log_id}, durable=True)
+            write_json(self.path.resolve() / IDENTITY, {"id": self.identity, "log_id": log_id}, durable=True)
 
     def lease(self, lease_id: int) -> LeaseFolder:
         return LeaseFolder(self.leases / str(int(lease_id)))

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from gavelx.service.api.limits import Allowance, Limits
 from gavelx.service.api.submit import Submission
 from gavelx.service.state.state import State
 from tests.service.agents import FakeAgent, configuration, serving, spec, tokens_for, user_of
+from tests.service.desk import Desk
 from tests.service.running import run
 from tests.waiting import until
 
@@ -207,5 +209,42 @@ def test_a_log_keeps_its_policy_when_tokens_come_later(tmp_path: Path) -> None:
             async with serving(tmp_path / "state", **options) as service:
                 state = service.scheduler.state
                 await until(lambda state=state, policy=policy: state.policy == policy, f"the policy is {policy}")
+
+    run(main())
+
+
+async def seconds_for(jobs: int) -> float:
+    """Processor time of a submission of jobs, each of a type of its own, until all are applied."""
+    desk = Desk()
+    for accelerator in ("a100", "v100", "k80"):
+        await desk.agent(accelerator, 1, accelerator=accelerator)
+    own = {"a100": 3.0, "v100": 2.0, "k80": 1.0}
+    specs = [wire.JobSpec(command=[f"./own{n}"], total_steps=9, steps_per_s=own) for n in range(jobs // 2)]
+    specs += [wire.JobSpec(command=[f"./untold{n}"]) for n in range(jobs // 2)]
+    submission = Submission(desk.state, specs, Allowance(LOCAL))
+    begun_s = time.process_time()
+    await submission.check()
+    for entry in submission.entries(0.0):
+        desk.state.apply(entry)
+    return time.process_time() - begun_s
+
+
+def test_many_types_cost_little_more_each_than_few() -> None:
+    """Eight times as many take eight times as long; 64 times where each job goes over all others."""
+
+    async def main() -> None:
+        assert min([await seconds_for(8000) for _ in range(2)]) < 24 * min(
+            [await seconds_for(1000) for _ in range(3)]
+        )
+
+    run(main())
+
+
+def test_jobs_without_room_are_refused_before_they_are_looked_at() -> None:
+    async def main() -> None:
+        allowance = Allowance(Caller("ada", "user"), ACCOUNTS, Limits(jobs=30))
+        submission = Submission(State(configuration()), [wire.JobSpec()] * 31, allowance)  # none could run
+        with pytest.raises(RefusedError, match="30 may be"):
+            await submission.check()
 
     run(main())

@@ -294,3 +294,16 @@ def test_a_lost_gpu_leaves_the_others_in_service(
     found = devices.find_devices(declared)
     assert found.ids == tuple(f"GPU-{index}" for index in range(8) if index != 3)
     assert [record.getMessage() for record in caplog.records] == ["GPU 3 is left out: NVML says: GPU is lost"]
+
+
+def test_the_hint_counts_devices_of_the_type_that_it_names(install: Any) -> None:
+    install(*["NVIDIA A100-SXM4-80GB"] * 4, slices={0: ["1g.10gb", "1g.10gb"]})
+    with pytest.raises(OptionError, match="the first with --devices a100-80gb=3"):
+        find_devices(None)
+
+
+def test_no_more_slices_are_taken_than_there_are(install: Any) -> None:
+    install("NVIDIA A100-SXM4-80GB", slices={0: ["1g.10gb", "1g.10gb"]})
+    assert len(find_devices("a100-1g.10gb=2").ids) == 2
+    with pytest.raises(OptionError, match=r"7 slices of type .*, and 2 are here"):
+        find_devices("a100-1g.10gb=7")

@@ -4,7 +4,8 @@ import asyncio
 import math
 import secrets
 import zlib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gavelx.elastic import Elastic
@@ -18,12 +19,12 @@ from gavelx.service.api.limits import Allowance
 from gavelx.service.api.naming import type_of
 from gavelx.service.state.foretelling import foretold
 from gavelx.service.state.state import State
+from gavelx.service.state.untold import Foretold
 from gavelx.service.store.records import Entry
 from gavelx.spelling import close, meant, nearest
-from gavelx.throughputs import Setting
 
 JOBS_IN_CALL = 10_000
-PIECE = 200
+PIECE = 100
 """Jobs that are checked at a stretch."""
 
 
@@ -47,7 +48,11 @@ class Submission:
         self.ids: list[int] = []
 
     async def check(self) -> None:
-        """Raises :class:`UserError` that names a job which cannot be run. Others have their turns meanwhile."""
+        """Raises :class:`UserError` that names a job which cannot be run. Others have their turns meanwhile.
+
+        Jobs that there is no room for are refused before anything else is looked at.
+        """
+        self._check_room(spec.request_id for spec in self._specs)
         for n, spec in enumerate(self._specs):
             self._jobs.append(self._checked(n, spec))
             if n % PIECE == PIECE - 1:
@@ -64,9 +69,16 @@ class Submission:
             for width in {fields["scale_factor"], *(fields["elastic"].widths if fields["elastic"] else ())}
         }
         rows = await foretold(kinds - state.untold.foretold.keys(), list(state.untold.rates), state.table)
+        rows_of = defaultdict[str, list[Foretold]](list)
+        for row in rows:
+            rows_of[row[0]].append(row)
         for fields, note in self._jobs:
-            if own := [row for row in rows if row[0] == fields["job_type"]]:
+            if own := rows_of.get(fields["job_type"]):
                 note["foretold"] = own
+
+    def _check_room(self, request_ids: Iterable[str]) -> None:
+        """Raises :class:`RefusedError` where there is no room for those that were not accepted before."""
+        self._allowance.check_jobs(self._state, sum(self._before(each) is None for each in request_ids))
 
     def _checked(self, n: int, spec: wire.JobSpec) -> tuple[dict[str, Any], dict[str, Any]]:
         """The fields of the job, and the note; raises :class:`UserError` naming the job."""
@@ -118,9 +130,7 @@ class Submission:
 
     def _speeds(self, job_type: str, spec: wire.JobSpec) -> tuple[str, dict[str, float]]:
         """The name under which its speeds are known, and all of them where the table does not have some."""
-        known, workers = self._state.said, max(1, spec.workers)
-        types = self._state.mechanism.throughputs.accelerators
-        table = {a: speed for a in types if (speed := known.get(Setting(job_type, a, workers))) is not None}
+        table = self._state.said_at.get(job_type, {}).get(max(1, spec.workers), {})
         speeds = {name.lower(): speed for name, speed in spec.steps_per_s.items()} | table
         if len(speeds) == len(table):
             return job_type, {}
@@ -130,10 +140,10 @@ class Submission:
     def entries(self, now_s: float) -> list[Entry]:
         """Number the jobs. One that was accepted before, by its request id, keeps its number and is no event."""
         state, entries = self._state, list[Entry]()
-        self._allowance.check_jobs(state, sum(self._before(note) is None for _, note in self._jobs))
+        self._check_room(note.get("request_id", "") for _, note in self._jobs)
         self.ids = []
         for fields, note in self._jobs:
-            if (before := self._before(note)) is not None:
+            if (before := self._before(note.get("request_id", ""))) is not None:
                 self.ids.append(before)
                 continue
             job = Job(id=state.next_job_id, arrival_s=now_s, checkpoints=False, **fields)  # until it has saved
@@ -146,6 +156,6 @@ class Submission:
             entries.append(Entry(JobSubmitted(now_s, job), note | {"folder": folder}))
         return entries
 
-    def _before(self, note: dict[str, Any]) -> int | None:
+    def _before(self, request_id: str) -> int | None:
         """The number that a job was given when it was submitted before; None if it was not."""
-        return self._state.of_request.get((self._owner, note["request_id"])) if "request_id" in note else None
+        return self._state.of_request.get((self._owner, request_id)) if request_id else None

@@ -46,6 +46,8 @@ from gavelx.snapshot import Snapshot
 Make = Callable[[float], list[Entry]]
 BATCH = 5000
 """Entries in one transaction, at most (one item's more)."""
+PORTION = 250
+"""Entries that are acted on at a stretch; others have their turns in between."""
 PENDING = 2000
 """Calls that may wait at once."""
 SNAPSHOT_AFTER_S = 3.0
@@ -199,7 +201,7 @@ class EventLoop:
             entries.append(Entry(Wake(now_s)))
         if (items or entries) and not await self._logged(items, entries):
             return False
-        self._follow(items, entries)
+        await self._follow(items, entries)
         if due:
             self.metrics.round_late.observe(self.clock.now_s() - min(due))
         if self._applied_s > SNAPSHOT_AFTER_S or self._since_snapshot > SNAPSHOT_AFTER:
@@ -266,7 +268,7 @@ class EventLoop:
             return False
         self._unsure = None
         if written:
-            self._follow(items, entries)
+            await self._follow(items, entries)
         else:
             self._items[:0] = [item for item in items if item.lasting]
             self.agents.progress.report_again()
@@ -293,8 +295,18 @@ class EventLoop:
                     name,
                 )
 
-    def _follow(self, items: list[Item], entries: list[Entry]) -> None:
-        """Everything in the batch is durable: act on it."""
+    async def _follow(self, items: list[Item], entries: list[Entry]) -> None:
+        """Everything in the batch is durable: act on it, a portion at a time."""
+        for n in range(0, len(entries), PORTION):
+            if n:
+                await asyncio.sleep(0)
+            self._apply(entries[n : n + PORTION])
+        for item in items:
+            if not item.done.done():
+                item.done.set_result(None)
+        self._since_snapshot += len(entries)
+
+    def _apply(self, entries: list[Entry]) -> None:
         started = time.perf_counter()
         commands = list[Command]()
         for entry in entries:
@@ -307,13 +319,9 @@ class EventLoop:
             if isinstance(command, Solve):
                 self._solve(command.snapshot)
         self.agents.follow(entries, commands)
-        for item in items:
-            if not item.done.done():
-                item.done.set_result(None)
         seconds = time.perf_counter() - started
         self.metrics.apply.observe(seconds)
         self._applied_s += seconds
-        self._since_snapshot += len(entries)
 
     def _solve(self, snapshot: Snapshot) -> None:
         self._begin(self._answer(snapshot))

@@ -5,19 +5,59 @@ are in `gauges`. Worth an alarm: a log that cannot be written, silent servers, l
 """
 
 import asyncio
+import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from socketserver import ThreadingMixIn
 from threading import Lock
-from wsgiref.simple_server import WSGIServer
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, make_wsgi_app
 
 from gavelx.errors import OptionError
 
 BUCKETS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+READERS, READ_S = 16, 5.0
+"""Readers of the figures that are answered at once, and for how long each may say or take nothing."""
 PULSE_S = 0.05
 """How often the loop is asked whether it is late."""
+
+
+class PooledServer(ThreadingMixIn, WSGIServer):
+    """Answers so many at once; whoever comes while ``READERS`` are answered is turned away at once."""
+
+    daemon_threads = True
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._places = threading.Semaphore(READERS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A reader that has gone, or says nothing, is no error of ours."""
+
+
+class QuietHandler(WSGIRequestHandler):
+    """Waits ``READ_S`` for a reader, and logs no line for each."""
+
+    timeout = READ_S
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
 
 
 class Durations:
@@ -92,9 +132,12 @@ class Metrics:
     def serve(self, host: str, port: int) -> int:
         """Answer HTTP there; the port. Raises :class:`OptionError`."""
         try:
-            self._server, _ = start_http_server(port, host, self.registry)
+            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+            kind = type("MetricsServer", (PooledServer,), {"address_family": family})
+            self._server = make_server(host, port, make_wsgi_app(self.registry), kind, QuietHandler)
         except OSError as error:
             raise OptionError(f"{host}:{port} cannot be had ({error.strerror})", where="--metrics") from None
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
         return int(self._server.server_port)
 
     def close(self) -> None:

@@ -24,10 +24,8 @@ async def foretold(kinds: Iterable[Kind], accelerators: Sequence[str], table: Th
 
     The name of a kind may have a mark of its owner, as types of the service have: ``llama-7b-lora-bs16~1a2b3c4d``.
     """
-    known = [
-        kind for kind in dict.fromkeys(kinds) if is_known(kind[0], table) and _lacks(table, kind, accelerators)
-    ]
-    return await asyncio.to_thread(_foretold, known, accelerators, table) if known else []
+    asked = list(dict.fromkeys(kinds))
+    return await asyncio.to_thread(_foretold, asked, accelerators, table) if asked else []
 
 
 def _lacks(table: Throughputs, kind: Kind, accelerators: Sequence[str]) -> bool:
@@ -49,6 +47,9 @@ def plain(job_type: str) -> str:
 
 
 def _foretold(kinds: Sequence[Kind], accelerators: Sequence[str], table: Throughputs) -> list[Foretold]:
+    kinds = [kind for kind in kinds if is_known(kind[0], table) and _lacks(table, kind, accelerators)]
+    if not kinds:
+        return []
     jobs = [Job(n, plain(job_type), 1.0, devices) for n, (job_type, devices) in enumerate(kinds)]
     with _one_at_a_time:
         filled = with_estimates(table, jobs, accelerators)

@@ -112,6 +112,9 @@ class State:
         self.said = dict(chain[tuple[Way, float]](table.isolated.items(), table.colocated.items()))
         self.speeds, self.beside, self.mixed = dict(table.isolated), dict(table.colocated), dict(table.mixed)
         self.online, self.refine = Online(self.said), configuration.refine
+        self.said_at: dict[str, dict[int, dict[str, float]]] = {}  # type, devices, accelerator: what is said
+        for setting in table.isolated:
+            self._note_said(setting)
         self.untold = UntoldSpeeds(self.said, self.speeds, self.online)
         throughputs = self._throughputs(table.name)
         self.mechanism = Mechanism(throughputs, configuration.prices, configuration.rules)
@@ -235,6 +238,7 @@ class State:
             setting = Setting(job.job_type, accelerator, job.scale_factor)
             if setting not in self.said:
                 self.said[setting] = self.speeds[setting] = speed
+                self._note_said(setting)
                 self.untold.ranges.pop(setting, None)
                 news = True
         news |= self.untold.foretell(spec.get("foretold", ()))
@@ -250,14 +254,23 @@ class State:
             return own
         wanted = set(elastic.widths) - {job.scale_factor}
         if job.job_type not in self.untold.told:
-            said = (way for way in self.said if isinstance(way, Setting) and way.job_type == job.job_type)
-            self.untold.told[job.job_type] = {way.scale_factor for way in said}
+            self.untold.told[job.job_type] = set(self.said_at.get(job.job_type, ()))
         return own + sorted(wanted - self.untold.told[job.job_type])
 
+    def _note_said(self, setting: Setting) -> None:
+        """File a new entry of ``said`` under its type and number of devices, so that no search goes over all."""
+        here = self.said_at.setdefault(setting.job_type, {}).setdefault(setting.scale_factor, {})
+        if setting.consolidated:
+            here[setting.accelerator] = self.said[setting]
+
     def _throughputs(self, name: str = "") -> Throughputs:
-        """The speeds that are gone by; another object each time, for they may have changed."""
+        """The speeds that are gone by; another object each time, for they may have changed.
+
+        It takes no copy of them, since a submission of many jobs makes one for each job. What it would have to
+        keep as it was is copied before it changes (:meth:`_measured`).
+        """
         known = replace(self.table, isolated=self.speeds, colocated=self.beside, mixed=self.mixed)
-        return replace(known, name=name, ranges=dict(self.untold.ranges))
+        return replace(known, name=name, ranges=self.untold.ranges)
 
     def speeds_of(self, way: Way) -> dict[Any, float]:
         """Those of the speeds that are gone by among which this one is."""
@@ -276,7 +289,10 @@ class State:
         """Measured beats table: the mechanism hears of a speed that is another one than it goes by."""
         way = event.measurement.way
         if self.untold.concerns(way):
+            self.untold.ranges = dict(self.untold.ranges)  # the mechanism compares with what was unsure before
             changed = self.untold.observe(event.measurement)
+            if not changed:
+                self.mechanism.know(self._throughputs())
             return ThroughputsChanged(event.time_s, self._throughputs()) if changed else None
         self.online.observe(event.measurement)
         speeds = self.speeds_of(way)

@@ -43,6 +43,7 @@ class UntoldSpeeds:
     ranges: dict[Way, tuple[float, float]] = field(default_factory=dict)
     rates: dict[str, Rate] = field(default_factory=dict)
     kinds: dict[Kind, None] = field(default_factory=dict)
+    widths: dict[str, dict[int, None]] = field(default_factory=dict)  # numbers of devices in ``kinds``, by type
     counted: dict[Kind, None] = field(default_factory=dict)  # those whose steps were measured
     told: dict[str, set[int]] = field(default_factory=dict)  # numbers of devices at which a type's speeds are said
     foretold: dict[Kind, dict[str, Estimate]] = field(default_factory=dict)  # by data sheets
@@ -64,6 +65,7 @@ class UntoldSpeeds:
         if kind in self.kinds:
             return False
         self.kinds[kind] = None
+        self.widths.setdefault(kind[0], {})[kind[1]] = None
         self._fill(kind)
         return True
 
@@ -99,9 +101,9 @@ class UntoldSpeeds:
         if used is not None and self.online.better(way, used) is None:
             return False
         self._fill(kind)
-        for other in self.kinds:
-            if other[0] == kind[0] and other != kind:
-                self._fill(other)
+        for devices in self.widths.get(kind[0], ()):
+            if devices != kind[1]:
+                self._fill((kind[0], devices))
         return True
 
     def _fill(self, kind: Kind) -> None:
@@ -132,7 +134,7 @@ class UntoldSpeeds:
     def _from_other_width(self, way: Setting) -> tuple[float, float] | None:
         """Steps/s and relative error, by what is known at the nearest number of devices on this type; or None."""
         found = list[tuple[float, float, float]]()
-        widths = {devices for job_type, devices in self.kinds if job_type == way.job_type}
+        widths = self.widths.get(way.job_type, {}).keys()
         for devices in widths | self.told.get(way.job_type, set()):
             near, octaves = way._replace(scale_factor=devices), math.log2(way.scale_factor / devices)
             learned = self.online.learned(near)

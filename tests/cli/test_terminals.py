@@ -1,0 +1,50 @@
+"""Terminals that cannot show every letter, sites with a proxy, and output that would act on a terminal."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gavelx.cli.clients import shown
+from gavelx.rpc.channels import USE_PROXY, _options
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        *({"PYTHONIOENCODING": name} for name in ("latin-1", "ascii", "latin-1:strict")),
+    ],
+)
+def test_tables_survive_a_terminal_without_unicode(told: dict[str, str]) -> None:
+    code = (
+        "import sys; from gavelx.cli import main; import gavelx.cli.commands as c\n"
+        "@c.app.command('letters')\n"
+        "def letters() -> None:\n"
+        "    from gavelx.cli.output import stdout, stderr; from gavelx.cli.tables import print_rows\n"
+        "    print_rows('\u2026', ['\u00f7', 'x'], [['\u2581', '\u2500 \u65e5']], stdout()); print('\u2588')\n"
+        "    stderr().print('\u2026')\n"
+        "main(['letters'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code.encode("ascii", "backslashreplace").decode()],
+        env=os.environ | told,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, b"Error" in done.stderr) == (0, False), done.stderr
+    assert b"?" in done.stdout
+
+
+def test_connections_are_direct_unless_a_proxy_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(USE_PROXY, raising=False)
+    assert dict(_options())["grpc.enable_http_proxy"] == 0
+    monkeypatch.setenv(USE_PROXY, "1")
+    assert dict(_options())["grpc.enable_http_proxy"] == 1
+
+
+def test_output_of_a_job_has_no_power_over_a_terminal() -> None:
+    assert shown(b"\x1b]0;title\x07 \x1b[2J\x9b \xc2\x9b2J\x00") == b"?]0;title? ?[2J\x9b ?2J?"
+    plain = "10 %\r20 %\b\tähnlich 日\n".encode() + b"\x1b[1;31mred\x1b[0m"
+    assert shown(plain) == plain
