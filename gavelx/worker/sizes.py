@@ -49,14 +49,15 @@ class Size:
     @staticmethod
     def from_json(known: Json, launch: Json) -> "Size":
         """What :meth:`to_json` wrote. What an earlier version did not write is in the launch file."""
-        return Size(
-            lease_id=int(known.get("lease_id", launch["lease_id"])),
-            devices=list(known.get("devices", launch.get("devices", ()))),
-            slots=int(known.get("slots", launch.get("slots", 0))),
-            numbers=list(known.get("numbers", [process["rank"] for process in launch["processes"]])),
-            words=dict(known.get("words", {})),
-            since_s=float(known.get("since_s", launch["started_s"])),
-        )
+        earlier = {
+            "lease_id": launch["lease_id"],
+            "devices": launch.get("devices", []),
+            "slots": launch.get("slots", 0),
+            "numbers": [process["rank"] for process in launch["processes"]],
+            "words": {},
+            "since_s": launch["started_s"],
+        }
+        return Size(**(earlier | known))
 
 
 def words_of(launch: wire.Launch) -> Json:
