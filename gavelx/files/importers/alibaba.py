@@ -26,7 +26,6 @@ from gavelx.files.importers.recorded import (
     Recorded,
     devices,
     later,
-    once,
     ran,
     seconds,
 )
@@ -72,7 +71,7 @@ def pai_task(row: Row) -> Outcome:
         duration_s=duration_s,
         accelerator=row.text("gpu_type", ""),
         part_of=name,
-        told=once(f"{name} {row.text('task_name', '')}", start_s, duration_s),
+        name=f"{name} {row.text('task_name', '')}",
     )
 
 
@@ -98,5 +97,5 @@ def openb_pod(row: Row) -> Outcome:
         start_s=start_s,
         duration_s=duration_s,
         accelerator=row.text("gpu_spec", ""),
-        told=once(row.text("name"), arrival_s, duration_s),
+        name=row.text("name"),
     )

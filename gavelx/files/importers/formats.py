@@ -1,13 +1,26 @@
 """The formats of traces, and the detection of a file's format."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gavelx.errors import InputFileError, OptionError, did_you_mean
-from gavelx.files.importers import alibaba, gavel, helios, jobcomp, philly, pollux, rows, slurm, tidy, tiresias
+from gavelx.files.csvs import NUMBER
+from gavelx.files.importers import (
+    alibaba,
+    gavel,
+    helios,
+    jobcomp,
+    philly,
+    pollux,
+    rows,
+    slurm,
+    swf,
+    tidy,
+    tiresias,
+)
 from gavelx.files.importers.recorded import Outcome
 from gavelx.files.texts import read_head, shown
 from gavelx.files.traces import REQUIRED
@@ -26,25 +39,47 @@ class Layout:
     recorded: Callable[[Any], Outcome]
 
 
-def _header(
-    name: str, what: str, recorded: Callable[[Any], Outcome], *required: str, separator: str = ","
-) -> Layout:
+def _header(name: str, what: str, recorded: Callable[[Any], Outcome], *required: str) -> Layout:
     """A layout with a header. ``required`` are its columns; ``a/b`` is either of the two."""
 
     def matches(head: Sequence[str]) -> bool:
-        there = rows.head_cells(head[0], separator)
+        there = rows.head_cells(head[0], rows.separator_of(head[0], required))
         return all(any(name in there for name in column.split("/")) for column in required)
 
     shown_columns = ", ".join(required).replace("/", " or ")
-    read = partial(rows.with_header, separator=separator, required=required)
+    read = partial(rows.with_header, required=required)
     return Layout(name, f"{what}, columns {shown_columns}", matches, read, recorded)
 
 
-def _tabs(name: str, what: str, recorded: Callable[[Any], Outcome], columns: Sequence[str]) -> Layout:
-    """A layout of fields between tabs, without a header."""
+def _or_json(name: str, what: str, recorded: Callable[[Any], Outcome], *required: str) -> Layout:
+    """A layout with a header, or the same jobs as ``sacct --json`` writes them."""
+    table = _header(name, what, recorded, *required)
 
     def matches(head: Sequence[str]) -> bool:
-        return any(line.count("\t") == len(columns) - 1 for line in head)
+        return (
+            any('"jobs"' in line or '"meta"' in line for line in head) if _is_object(head) else table.matches(head)
+        )
+
+    def read(path: Path) -> Iterator[rows.Item]:
+        return slurm.json_rows(path) if _is_object([read_head(path)]) else table.rows(path)
+
+    return replace(table, matches=matches, rows=read)
+
+
+def _is_object(head: Sequence[str]) -> bool:
+    return head[0].lstrip().startswith("{")
+
+
+def _tabs(name: str, what: str, recorded: Callable[[Any], Outcome], columns: Sequence[str]) -> Layout:
+    """A layout of fields between tabs, without a header; its numbers tell it from other files with tabs."""
+
+    def matches(head: Sequence[str]) -> bool:
+        return any(_is_row(line.split("\t")) for line in head)
+
+    def _is_row(cells: Sequence[str]) -> bool:
+        named = dict(zip(columns, map(str.strip, cells), strict=False))
+        numbers = (NUMBER.fullmatch(named.get(column, "")) for column in ("total_steps", "scale_factor"))
+        return len(cells) == len(columns) and any(numbers)
 
     read = partial(rows.without_header, separator="\t", columns=columns)
     return Layout(name, f"{what}, {len(columns)} fields between tabs", matches, read, recorded)
@@ -124,12 +159,18 @@ LAYOUTS = (
         alibaba.pai_task,
     ),
     _header("alibaba2023", "Alibaba openb_pod_list", alibaba.openb_pod, *alibaba.POD_COLUMNS),
-    _header(
+    _or_json(
         "slurm",
-        "sacct --parsable2",
+        "sacct --json, or --parsable2 with any --delimiter",
         slurm.slurm_job,
-        *("JobID", "Submit", "Elapsed/ElapsedRaw", "AllocTRES/ReqTRES/AllocGRES/ReqGRES"),
-        separator="|",
+        *("JobID/JobIDRaw", "Submit", "Elapsed/ElapsedRaw", "AllocTRES/ReqTRES/AllocGRES/ReqGRES"),
+    ),
+    Layout(
+        "swf",
+        "standard workload format of the Parallel Workloads Archive, 18 numbers between blanks",
+        swf.matches,
+        swf.jobs,
+        swf.swf_job,
     ),
     Layout(
         "jobcomp",

@@ -15,9 +15,9 @@ from gavelx.files.importers.recorded import (
     Outcome,
     Recorded,
     devices,
+    lasted,
     later,
     moment,
-    once,
     ran,
     seconds,
     started,
@@ -36,11 +36,10 @@ def helios_job(row: Row) -> Outcome:
     if start_s is None:
         return NEVER_STARTED
     if row.has("duration"):
-        duration_s = seconds(row, "duration")
+        duration_s = lasted(row, "duration", seconds(row, "duration"), start_s, end="end_time")
     else:
         duration_s = later(row, start_s, "end_time", moment(row, "end_time"))
     owner = [row.text(column) for column in ("cluster", "vc", "user") if row.has(column)]
-    told = once(f"{row.text('cluster', '')} {row.text('job_id')}", arrival_s, duration_s)
     return ran(gpus, duration_s) or Recorded(
         arrival_s=arrival_s,
         gpus=gpus,
@@ -48,5 +47,5 @@ def helios_job(row: Row) -> Outcome:
         start_s=start_s,
         duration_s=duration_s,
         owner="/".join(owner),
-        told=told,
+        name=f"{row.text('cluster', '')} {row.text('job_id')}",
     )

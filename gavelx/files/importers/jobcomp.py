@@ -22,13 +22,13 @@ from gavelx.files.importers.recorded import (
     Ending,
     Outcome,
     Recorded,
+    either,
     later,
     moment,
-    once,
     started,
 )
 from gavelx.files.importers.rows import Item, not_text, numbered_lines
-from gavelx.files.importers.slurm import ending, gpus_of
+from gavelx.files.importers.slurm import ending, gang, gpus_of
 from gavelx.files.texts import shown
 
 BEGINS = re.compile(r"(?<!Array)(?<!Het)JobId=(?=\d+ UserId=)")
@@ -103,5 +103,6 @@ def completed_job(row: Row) -> Outcome:
         duration_s=duration_s,
         owner="/".join(filter(None, (row.text("Account", ""), user))),
         accelerator=model,
-        told=once(row.text("JobId"), arrival_s, duration_s),
+        gang=gang(row.text(either(row, "HetJobId", "PackJobId"), ""), arrival_s),
+        name=row.text("JobId"),
     )

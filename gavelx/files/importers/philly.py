@@ -21,8 +21,8 @@ from gavelx.files.importers.recorded import (
     Recorded,
     devices,
     either,
+    lasted,
     moment,
-    once,
     parsed_moment,
     ran,
     seconds,
@@ -44,15 +44,17 @@ def listed_job(row: Row) -> Outcome:
     gpus = devices(row, "num_gpus")
     duration_s = seconds(row, either(row, "duration_s", "duration"))
     arrival_s = moment(row, either(row, "submit_time", "timestamp"))
+    start_s = started(row, "start_time")
+    duration_s = lasted(row, either(row, "duration_s", "duration"), duration_s, start_s, end="end_time")
     return ran(gpus, duration_s) or Recorded(
         arrival_s=arrival_s,
         gpus=gpus,
         ended=LISTED_STATUSES.get(row.text("status", "").lower(), Ending.COMPLETED),
-        start_s=started(row, "start_time"),
+        start_s=start_s,
         duration_s=duration_s,
         owner=row.text("cluster", ""),
         accelerator=row.text("gpu_type", ""),
-        told=once(row.text("job_id", ""), arrival_s, duration_s),
+        name=row.text("job_id", ""),
     )
 
 
@@ -83,7 +85,6 @@ def logged_job(node: Node) -> Outcome:
         return NO_END if status == "Failed" else STILL_RUNNING
     duration_s = device_s / width if width else 0.0
     owner = "/".join(node[key].text("") for key in ("vc", "user") if key in node).strip("/")
-    told = once(node["jobid"].text("") if "jobid" in node else "", arrival_s, duration_s)
     return ran(width, duration_s) or Recorded(
         arrival_s=arrival_s,
         gpus=width,
@@ -91,7 +92,7 @@ def logged_job(node: Node) -> Outcome:
         start_s=min(starts),
         duration_s=duration_s,
         owner=owner,
-        told=told,
+        name=node["jobid"].text("") if "jobid" in node else "",
     )
 
 

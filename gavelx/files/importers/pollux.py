@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from gavelx.elastic import Elastic
 from gavelx.files.csvs import Row
-from gavelx.files.importers.recorded import NO_GPUS, Outcome, Recorded, deadline, devices, once, seconds
+from gavelx.files.importers.recorded import NO_GPUS, Outcome, Recorded, deadline, devices, seconds
 
 WIDEST = 64
 """The devices of a job, at most, in the simulators of these schedulers."""
@@ -77,7 +77,7 @@ def pollux_job(row: Row) -> Outcome:
         deadline_s=deadline_s,
         model=name,
         batch_size=batch_size / replicas,
-        told=once(row.text("name", ""), arrival_s),
+        name=row.text("name", ""),
         elastic=Elastic("workers", 1, WIDEST) if samples else APPLICATIONS[name].elastic(batch_size),
     )
 

@@ -1,6 +1,7 @@
 """Importing a trace: read every row, collect the bad ones, and turn the others into jobs."""
 
 import math
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 from gavelx.errors import InputFileError, OptionError, UserError
 from gavelx.files.importers.formats import AUTO, Layout, find_layout
-from gavelx.files.importers.recorded import TWICE, Ending, Recorded, joined
+from gavelx.files.importers.recorded import TWICE, Ending, Recorded, implausible, joined
 from gavelx.files.importers.steps import REFERENCE, Conversion, SpeedsOf, Width
 from gavelx.files.texts import shown
 from gavelx.jobs import Job
@@ -105,7 +106,7 @@ def import_trace(
         reading.take(number, row)
         if count % WATCHED == 0:
             watch(count)
-    reading.join_parts()
+    reading.settle(time.time())
     jobs, start_s = reading.convert(conversion)
     skipped = sorted(reading.bad, key=lambda bad: bad[0])
     if skipped and not skip_bad_rows:
@@ -123,7 +124,7 @@ def import_trace(
             for ending in Ending
             if ending in reading.device_s
         },
-        changes={name: count for name, count in conversion.changes.items() if count},
+        changes={name: count for name, count in (reading.joins + conversion.changes).items() if count},
         shifted_s=start_s,
         estimated=tuple(conversion.estimated),
     )
@@ -147,7 +148,9 @@ class _Reading:
         self.rows = 0
         self.recorded: list[tuple[int, Recorded]] = []
         self.row_of_id: dict[int, int] = {}
-        self.told: set[str] = set()
+        self.ran: list[tuple[int, Recorded]] = []
+        self.seen: set[tuple[str, float, float | None]] = set()
+        self.joins: Counter[str] = Counter()
         self.bad: list[tuple[int, UserError]] = []
         self.left_out: Counter[str] = Counter()
         self.device_s: defaultdict[Ending, list[float]] = defaultdict(list)
@@ -159,22 +162,49 @@ class _Reading:
             if isinstance(row, InputFileError):
                 raise row
             outcome = self.layout.recorded(row)
-            if isinstance(outcome, Recorded) and outcome.told and outcome.told in self.told:
-                outcome = TWICE
+            if isinstance(outcome, Recorded) and outcome.name:
+                key = outcome.name, outcome.arrival_s, outcome.duration_s
+                outcome = TWICE if key in self.seen else outcome
+                self.seen.add(key)
             if isinstance(outcome, Recorded):
-                self._ran(number, outcome)
+                self.ran.append((number, outcome))
             else:
                 self.left_out[outcome] += 1
         except UserError as error:
-            self.bad.append((number, error.with_traceback(None)))  # a million of them would keep every frame
+            self._refuse(number, error)
 
-    def _ran(self, number: int, job: Recorded) -> None:
+    def settle(self, read_s: float) -> None:
+        """Check the jobs that ran, and join parts of one. ``read_s``: now, in seconds since 1970."""
+        plausible = list[tuple[int, Recorded]]()
+        for number, job in self.ran:
+            if why := implausible(job, read_s):
+                expected = "a duration that can be right"
+                self._refuse(number, InputFileError(why, where=f"{self.path}, row {number}", expected=expected))
+            else:
+                plausible.append((number, job))
+        gangs, parts = (
+            _joined(plausible, lambda job: job.gang),
+            Counter(job.gang for _, job in plausible if job.gang),
+        )
+        self.joins["gangs_joined"] = sum(count > 1 for count in parts.values())
+        for number, job in gangs:
+            try:
+                self._ended(number, job)
+            except UserError as error:
+                self._refuse(number, error)
+        self.recorded = _joined(self.recorded, lambda job: job.part_of)
+        runs = Counter(job.name for _, job in self.recorded if job.name)
+        self.joins["run_again"] = sum(count - 1 for count in runs.values())
+
+    def _refuse(self, number: int, error: UserError) -> None:
+        self.bad.append((number, error.with_traceback(None)))  # a million of them would keep every frame
+
+    def _ended(self, number: int, job: Recorded) -> None:
         """Keep a job, or leave it out for its ending; either way, count its device-time."""
         if job.ended in self.kept:
             self.recorded.append((number, self._checked(number, job)))
         else:
             self.left_out[job.ended] += 1
-        self.told.add(job.told)
         self.device_s[job.ended].append(job.device_s)
 
     def _checked(self, number: int, job: Recorded) -> Recorded:
@@ -189,16 +219,6 @@ class _Reading:
             raise InputFileError(problem, where=f"{where}, column job_id", expected="each job once")
         return job if name == job.job_type else replace(job, job_type=name)
 
-    def join_parts(self) -> None:
-        """Make one job of the records that are part of one."""
-        groups: dict[object, list[tuple[int, Recorded]]] = {}
-        for position, (number, job) in enumerate(self.recorded):
-            groups.setdefault(job.part_of or position, []).append((number, job))
-        self.recorded = [
-            group[0] if len(group) == 1 else (group[0][0], joined([job for _, job in group]))
-            for group in groups.values()
-        ]
-
     def convert(self, conversion: Conversion) -> tuple[tuple[Job, ...], float]:
         """The jobs in order of arrival, and by how much their clock was shifted."""
         self.recorded.sort(key=lambda entry: entry[1].arrival_s)
@@ -212,6 +232,17 @@ class _Reading:
                 where = f"{self.path}, row {number}"
                 self.bad.append((number, InputFileError(error.problem, where=where, expected=error.expected)))
         return tuple(jobs), start_s
+
+
+def _joined(jobs: list[tuple[int, Recorded]], of: Callable[[Recorded], str]) -> list[tuple[int, Recorded]]:
+    """One job of the records that are ``of`` the same one, at the row of the first."""
+    groups: dict[object, list[tuple[int, Recorded]]] = {}
+    for position, (number, job) in enumerate(jobs):
+        groups.setdefault(of(job) or position, []).append((number, job))
+    return [
+        group[0] if len(group) == 1 else (group[0][0], joined([job for _, job in group]))
+        for group in groups.values()
+    ]
 
 
 def _problem(path: Path, number: int, error: UserError) -> str:

@@ -30,6 +30,11 @@ class Ending(StrEnum):
 
 SHORTEST_S = 1e-3
 """The least duration in seconds; a shorter one counts as 0."""
+LONGEST_S = 2.0**30
+"""The greatest duration, 34 years: a longer one is 2^32 s less a bit, or a number that stands for none."""
+DIFFER_S, DIFFER = 60.0, 0.01
+"""By how many seconds, or by which part, a duration may differ from the time between start and end."""
+DAY_S, YEAR_S = 86_400.0, 31_557_600.0
 EARLIEST_S = 1e8
 """The least time (1973); a smaller number is rather a year, or a date without its dashes."""
 
@@ -41,9 +46,10 @@ class Recorded:
     Its work is one of three: ``total_steps`` of ``job_type``; ``duration_s`` on ``gpus`` devices, which may be a
     fraction; or ``samples`` to train on. ``batch_size`` is that of one device. ``deadline_s`` is a time on the
     clock of the file, ``slo`` a multiple of the duration; ``start_s`` is its first start on that clock,
-    ``accelerator`` the type that it asked for, ``elastic`` what its scheduler may change while it runs. Records
-    with the same ``part_of`` are one job. A job without an ``id`` is numbered by its arrival. Records with the
-    same ``told`` are duplicates.
+    ``accelerator`` the type that it asked for, ``elastic`` what its scheduler may change while it runs. ``name``
+    is its name in the log: records with the same name and times are duplicates, and records with the same name
+    are runs of one job. Records with the same ``gang`` ran at the same time, as one job; of those with the same
+    ``part_of``, the ones that are kept are one job. A job without an ``id`` is numbered by its arrival.
     """
 
     arrival_s: float
@@ -66,7 +72,8 @@ class Recorded:
     accelerator: str = ""
     elastic: Elastic | None = None
     part_of: str = ""
-    told: str = ""
+    gang: str = ""
+    name: str = ""
 
     @property
     def device_s(self) -> float:
@@ -89,12 +96,16 @@ def joined(parts: list[Recorded]) -> Recorded:
     """One job from all its parts: the sum of their devices, from the first start, with their total device-time."""
     gpus = math.fsum(part.gpus for part in parts)
     device_s = math.fsum(part.device_s for part in parts)
+    endings, starts = tuple(Ending), [part.start_s for part in parts if part.start_s is not None]
     return Recorded(
         arrival_s=min(part.arrival_s for part in parts),
         gpus=gpus,
+        ended=max((part.ended for part in parts), key=endings.index),
+        start_s=min(starts, default=None),
         duration_s=device_s / gpus,
         owner=parts[0].owner,
         accelerator=one_of({part.accelerator for part in parts}),
+        name=parts[0].gang or parts[0].part_of,
     )
 
 
@@ -102,11 +113,6 @@ def one_of(names: set[str]) -> str:
     """The only name that is not empty; empty if there are several, or none."""
     names = names - {""}
     return names.pop() if len(names) == 1 else ""
-
-
-def once(name: str, *times_s: float) -> str:
-    """A key of a record to find duplicates: its name and its times; empty if it has no name."""
-    return " ".join([name, *map(str, times_s)]) if name else ""
 
 
 def seconds(row: Row, column: str) -> float:
@@ -144,7 +150,7 @@ def moment(row: Row, column: str) -> float:
 
 def started(row: Row, column: str) -> float | None:
     """The moment in a column of the first start; None where the log says that there was none."""
-    return None if row.text(column, "").lower() in ("", "unknown", "none", "n/a") else moment(row, column)
+    return None if row.text(column, "").lower() in ("", "unknown", "none", "n/a", "nan") else moment(row, column)
 
 
 def parsed_moment(text: str) -> float | None:
@@ -158,6 +164,37 @@ def later(row: Row, start_s: float, column: str, end_s: float) -> float:
     if end_s < start_s:
         raise row.mistake(column, f"{shown(row.text(column))} comes before the start", expected="a time after it")
     return end_s - start_s
+
+
+def lasted(
+    row: Row, column: str, duration_s: float, start_s: float | None, *, end: str, away_s: float = 0.0
+) -> float:
+    """The duration in a column: it must be the time from the start to the end, where the file has both.
+
+    They may differ by ``DIFFER_S`` seconds, or by the part ``DIFFER`` of the longer. ``away_s`` seconds of that
+    time the job was suspended, which its duration may leave out.
+    """
+    if start_s is None or (end_s := started(row, end)) is None:
+        return duration_s
+    between_s = later(row, start_s, end, end_s)
+    for expected_s in (between_s, between_s - away_s):
+        if abs(duration_s - expected_s) <= max(DIFFER_S, DIFFER * max(duration_s, expected_s)):
+            return duration_s
+    problem = f"{shown(row.text(column))} is {duration_s:,.15g} s, but from start to end it is {between_s:,.15g} s"
+    raise row.mistake(column, problem, expected=f"the same, within {DIFFER_S:g} s or {100 * DIFFER:g} %")
+
+
+def implausible(job: Recorded, read_s: float) -> str:
+    """Why the duration of a job cannot be right, at a time of reading in seconds since 1970; empty if it can."""
+    if job.duration_s is None or job.total_steps is not None:
+        return ""
+    if job.duration_s > LONGEST_S:
+        years = job.duration_s / YEAR_S
+        return f"the job lasts {job.duration_s:,.15g} s ({years:,.0f} years), as where a counter has wrapped"
+    begins_s = job.arrival_s if job.start_s is None else job.start_s
+    if EARLIEST_S <= begins_s <= read_s < begins_s + job.duration_s - DAY_S:
+        return f"the job lasts {job.duration_s:,.15g} s from its start, and would end after today"
+    return ""
 
 
 def either(row: Row, *columns: str, default: str = "") -> str:

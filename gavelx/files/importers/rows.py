@@ -6,6 +6,7 @@ ends with its line: none of these formats has line breaks in a cell.
 
 import csv
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -17,14 +18,32 @@ from gavelx.files.texts import read_lines, read_text
 Item = tuple[int, "Row | Node | InputFileError"]
 """The number of the line on which a row begins, and the row or its error."""
 
-NAMED = {"\t": " between tabs", "|": " between bars", ",": ""}
+NAMED = {"\t": " between tabs", "|": " between bars", ";": " between semicolons"}
+MARKS = "".join(mark for mark in map(chr, range(128)) if not mark.isalnum() and mark != "_")
+BLANKS = " "
+"""The separator of columns between any number of blanks."""
 
 
 def split(line: str, separator: str) -> list[str]:
     """The cells of a line, without blanks around them. Raises :class:`csv.Error` for quotes that do not pair."""
-    if separator == "," and '"' in line:
-        return [cell.strip() for cell in next(csv.reader([line], strict=True))]
+    if separator == BLANKS:
+        return line.split()
+    if separator in (",", ";", "\t") and '"' in line:
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=separator, strict=True))]
     return [cell.strip() for cell in line.split(separator)]
+
+
+def separator_of(header: str, required: Sequence[str]) -> str:
+    """What stands beside the first of these columns that the header names; a comma if it names none.
+
+    ``a/b`` is either of the two.
+    """
+    header = header.rstrip("\r\n")
+    for name in (name for column in required for name in column.split("/")):
+        if found := re.search(rf"\b{re.escape(name)}\b(\W*)", header):
+            beside = found[1] or header[len(header[: found.start()].rstrip(MARKS)) : found.start()] or ","
+            return next((mark for mark in "|\t;," if mark in beside), beside.strip() or BLANKS)
+    return ","
 
 
 def head_cells(line: str, separator: str) -> list[str]:
@@ -35,21 +54,30 @@ def head_cells(line: str, separator: str) -> list[str]:
         return []
 
 
-def with_header(path: Path, separator: str, required: Sequence[str]) -> Iterator[Item]:
+def with_header(path: Path, required: Sequence[str]) -> Iterator[Item]:
     """The rows below a header. Raises :class:`InputFileError` where it lacks one of the required columns.
 
-    ``a/b`` requires one of the two.
+    ``a/b`` requires one of the two. What stands between the cells is seen from the header.
     """
     header: list[str] | None = None
+    separator = ","
     for number, line in numbered_lines(path):
         if header is None:
             if "\0" in line:
                 raise InputFileError(
                     "the line is no UTF-8 text", where=f"{path}, row {number}", expected="UTF-8 text"
                 )
+            separator = separator_of(line, required)
             header = _header(path, number, head_cells(line, separator), required)
+            if separator == BLANKS:
+                raise InputFileError(
+                    "the columns have a fixed width, which cuts longer cells",
+                    where=f"{path}, row {number}",
+                    expected="bars or commas between the columns",
+                    hint="sacct --parsable2, if it is from there",
+                )
         else:
-            yield number, _row(path, number, line, separator, header)
+            yield number, row_of(path, number, line, separator, header)
 
 
 def _header(path: Path, number: int, cells: list[str], required: Sequence[str]) -> list[str]:
@@ -67,18 +95,21 @@ def without_header(path: Path, separator: str, columns: Sequence[str]) -> Iterat
         if count == 0 and sorted(cells := head_cells(line, separator)) == sorted(columns):
             columns = cells
         else:
-            yield number, _row(path, number, line, separator, columns)
+            yield number, row_of(path, number, line, separator, columns)
 
 
-def json_elements(path: Path) -> Iterator[Item]:
-    """The elements of a JSON list. Raises :class:`InputFileError` where the file is no such list."""
+def json_elements(path: Path, key: str = "") -> Iterator[tuple[int, Node]]:
+    """The elements of a JSON list, or with ``key`` of the list in this field of a JSON object.
+
+    Raises :class:`InputFileError` where the file is no such list.
+    """
     text = read_text(path)
     decoder = json.JSONDecoder()
-    position, number, count = _skip(text, 0), 1, 0
+    position, count = _field(path, text, key) if key else _skip(text, 0), 0
     if text[position : position + 1] != "[":
         raise InputFileError("is no list", where=str(path), expected="a JSON list of jobs: [{...}, {...}]")
     end = position + 1
-    number += text.count("\n", 0, end)
+    number = 1 + text.count("\n", 0, end)
     while (position := _skip(text, end)) < len(text) and text[position] != "]":
         if count and text[position] == ",":
             position = _skip(text, position + 1)
@@ -98,11 +129,34 @@ def json_elements(path: Path) -> Iterator[Item]:
         number += text.count("\n", position, end)
     if position >= len(text):
         raise InputFileError("the file ends early", where=f"{path}, row {number}", expected="]")
-    if (after := _skip(text, position + 1)) < len(text):
+    if not key and (after := _skip(text, position + 1)) < len(text):
         number += text.count("\n", end, after)
         raise InputFileError(
             "something follows the list", where=f"{path}, row {number}", expected="one list in a file"
         )
+
+
+def _field(path: Path, text: str, wanted: str) -> int:
+    """The position of the value of a field of a JSON object."""
+    decoder, position = json.JSONDecoder(), _skip(text, 0)
+    if text[position : position + 1] != "{":
+        raise InputFileError("is no object", where=str(path), expected=f'a JSON object with "{wanted}": [...]')
+    position = _skip(text, position + 1)
+    try:
+        while text[position : position + 1] == '"':
+            key, position = decoder.raw_decode(text, position)
+            position = _skip(text, _skip(text, position) + 1)  # past the colon
+            if key == wanted:
+                return position
+            _, position = decoder.raw_decode(text, position)
+            position = _skip(text, position)
+            position = _skip(text, position + 1) if text[position : position + 1] == "," else position
+    except (ValueError, RecursionError) as error:
+        reason = getattr(error, "msg", str(error))[:100] or "nested too deeply"
+        where = f"{path}, row {1 + text.count(chr(10), 0, position)}"
+        raise InputFileError(f"is no JSON: {reason}", where=where) from None
+    problem = f"the object has no list {wanted!r}"
+    raise InputFileError(problem, where=str(path), expected=f'"{wanted}": [...], as sacct --json writes it')
 
 
 def _skip(text: str, position: int) -> int:
@@ -124,7 +178,8 @@ def not_text(path: Path, number: int, line: str) -> InputFileError | None:
     return None
 
 
-def _row(path: Path, number: int, line: str, separator: str, columns: Sequence[str]) -> "Row | InputFileError":
+def row_of(path: Path, number: int, line: str, separator: str, columns: Sequence[str]) -> "Row | InputFileError":
+    """The row of a line, or the error about it."""
     if (error := not_text(path, number, line)) is not None:
         return error
     where = f"{path}, row {number}"
@@ -132,7 +187,26 @@ def _row(path: Path, number: int, line: str, separator: str, columns: Sequence[s
         cells = split(line.rstrip("\r\n"), separator)
     except csv.Error as error:
         return InputFileError(f"is no CSV ({error})", where=where)
+    if separator == "," and len(cells) > len(columns):
+        cells = _lists_whole(cells)
     if len(cells) != len(columns):
-        problem = f"the line has {len(cells)} fields{NAMED[separator]}"
+        problem = f"the line has {len(cells)} fields{NAMED.get(separator, '')}"
         return InputFileError(problem, where=where, expected=f"{len(columns)}: " + ", ".join(columns)[:200])
     return Row(path, number, dict(zip(columns, cells, strict=True)))
+
+
+def _lists_whole(cells: Sequence[str]) -> list[str]:
+    """The cells of a line, where commas also stand in lists of Slurm: ``cpu=8,gres/gpu=1`` and ``7_[1,3]``.
+
+    The next list of resources begins where one of them comes again.
+    """
+    whole: list[list[str]] = []
+    for cell in cells:
+        last = whole[-1] if whole else [""]
+        name, counts, _ = cell.partition("=")
+        goes_on = "=" in last[0] and counts and name not in [one.partition("=")[0] for one in last]
+        if whole and (goes_on or ",".join(last).count("[") > ",".join(last).count("]")):
+            last.append(cell)
+        else:
+            whole.append([cell])
+    return [",".join(parts) for parts in whole]

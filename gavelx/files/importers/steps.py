@@ -6,13 +6,15 @@ its duration d on g devices, and becomes a job of a throughput table:
 =============  ====================================================================================
 job type       the model's own types where the table has the model; else those of the closest model
                (``CLOSEST``); else all types. Of these the one whose batch size is nearest (in ratio) to
-               the recorded one, or without one a seeded draw, among those known on the reference
-               accelerator at the scale factor
+               the recorded one, or without one a draw by the seed and the name of the job (so that all
+               runs of a job have one type), among those known on the reference accelerator at the scale
+               factor
 scale factor   the smallest n >= g at which one of these types is known on the reference; the largest
                known where there is none. So half a device becomes one, 6 become 8, and 32 become 8.
                With estimated speeds: g, rounded up to whole devices, where the speed of one of these
                types is known or can be estimated
-duration       d g / n: the device-time stays the same
+duration       d g / n: the device-time stays the same; a fraction of a device counts as a whole one,
+               and the job keeps its duration
 total steps    duration x steps/s of n reference accelerators
 =============  ====================================================================================
 
@@ -104,7 +106,7 @@ class Conversion:
             problem = f"table {throughputs.name} knows no speed on {reference!r}"
             raise OptionError(problem, where="--reference", hint=hint)
         self.runs = {(s.job_type, s.scale_factor) for s, speed in throughputs.isolated.items() if speed > 0}
-        self.chance = Random(seed)
+        self.seed, self.chance = seed, Random(seed)
         self.changes: Counter[str] = Counter()
         self.estimated: dict[Width, None] = {}
         self.estimate = estimate
@@ -146,25 +148,27 @@ class Conversion:
 
     def _derived(self, recorded: Recorded) -> tuple[str, int, float, float | None]:
         """Job type, scale factor, total steps and duration, by the table at the head of this file."""
-        n, kind = self._choose(recorded)
+        width = math.ceil(recorded.gpus * (1 - 1e-9))  # ten tenths of a device are one
+        self.changes["gpus_fractional"] += width > recorded.gpus * (1 + 1e-9)
+        n, kind = self._choose(recorded, width)
         if recorded.samples is not None:
             total_steps = recorded.samples / (kind.batch_size or recorded.batch_size or 1.0)
             return kind.job_type, n, total_steps, total_steps / kind.steps_per_second
         assert recorded.duration_s is not None
-        duration_s = recorded.duration_s * (recorded.gpus / n)
+        duration_s = recorded.duration_s * (width / n)
         return kind.job_type, n, duration_s * kind.steps_per_second, duration_s
 
-    def _choose(self, recorded: Recorded) -> tuple[int, Kind]:
-        """Scale factor and job type."""
+    def _choose(self, recorded: Recorded, width: int) -> tuple[int, Kind]:
+        """Scale factor and job type, for so many devices."""
         source, _ = self.by_model(recorded.model)
-        gpus = recorded.gpus * (1 - 1e-9)  # ten tenths of a device are one
-        n, kinds, estimated = self.at_width(recorded.model, math.ceil(gpus))
+        n, kinds, estimated = self.at_width(recorded.model, width)
         self.changes[f"job_types_{source}"] += 1
-        self.changes["gpus_rounded_up"] += n > recorded.gpus * (1 + 1e-9)
-        self.changes["gpus_cut"] += n < gpus
+        self.changes["gpus_rounded_up"] += n > width
+        self.changes["gpus_cut"] += n < width
         wanted = recorded.batch_size
         if wanted is None or any(kind.batch_size is None for kind in kinds):
-            kind = self.chance.choice(kinds)
+            chance = Random(f"{self.seed} {recorded.name}") if recorded.name else self.chance
+            kind = chance.choice(kinds)
         else:
             kind = min(kinds, key=lambda kind: abs(math.log((kind.batch_size or 1.0) / wanted)))
         if estimated:

@@ -9,7 +9,7 @@ Clusters (SC 2021), and kurisusnowdeng/ones_sc21.
 """
 
 from gavelx.files.csvs import Row
-from gavelx.files.importers.recorded import NO_GPUS, Outcome, Recorded, devices, either, once, seconds
+from gavelx.files.importers.recorded import NO_GPUS, Outcome, Recorded, devices, either, seconds
 from gavelx.files.traces import job_of
 
 ONES_EPOCHS = {"cifar": 25, "imagenet": 47, "cola": 5, "mrpc": 5, "sst2": 5}
@@ -46,6 +46,6 @@ def ones_job(row: Row) -> Outcome:
         samples=float(epochs * row.whole("epoch_size", low=1)),
         model=row.text("model"),
         batch_size=row.whole("batch_size", low=1),
-        told=once(row.text("job_id", ""), arrival_s),
+        name=row.text("job_id", ""),
     )
     return recorded if gpus else NO_GPUS

@@ -28,7 +28,6 @@ from gavelx.files.importers.recorded import (
     deadline,
     devices,
     either,
-    once,
     ran,
     seconds,
 )
@@ -61,5 +60,5 @@ def listed_job(row: Row) -> Outcome:
         deadline_s=None if best_effort else deadline_s,
         model=row.text(either(row, "model_name", "model", default="model"), ""),
         batch_size=batch_size / gpus if batch_size and gpus else None,
-        told=once(row.text("job_id", ""), arrival_s, duration_s),
+        name=row.text("job_id", ""),
     )

@@ -231,6 +231,16 @@ SAMPLES = {
         + record(12, "bob", "run.sh", "COMPLETED", 5, 5, 5, "gres/gpu:v100=8"),
         2,
     ),
+    "swf": Sample(
+        "swf",
+        "; Version: 2.2\n"
+        "; UnixStartTime: 893664000\n"
+        "1 0 10 3600 8 3500 -1 8 7200 -1 1 3 1 1 1 -1 -1 -1\n"
+        "2 60 -1 -1 -1 -1 -1 4 3600 -1 5 3 1 1 1 -1 -1 -1\n"
+        "3 90 30 0 4 -1 -1 4 3600 -1 0 4 1 1 1 -1 1 10\n"
+        "4 95 5 60 -1 -1 -1 2 3600 -1 -1 -1 1 1 1 -1 1 10\n",
+        2,
+    ),
     "csv": Sample(
         "csv",
         "job_id,arrival_s,job_type,model,batch_size,scale_factor,total_steps,priority_weight,slo,duration_s,mode\n"
