@@ -59,10 +59,10 @@ class Job:
     owner: str = ""
     preemptible: Preemptible = "auto"
     checkpoints: bool = True
-    retries: int | None = None
     elastic: Elastic | None = None
     recorded_start_s: float | None = None
     requested_accelerator: str = ""
+    retries: int | None = None
 
     def __post_init__(self) -> None:
         if not self.total_steps > 0:
