@@ -22,6 +22,8 @@ from gavelx.execution import Execution
 from gavelx.memory import wrong as wrong_memory
 from gavelx.snapshot import Kind, Snapshot
 
+WHOLE = 1e-6
+"""A share is whole if it is this near to 0 or 1."""
 OFFERED = (
     "certified(snapshot, ...) with the snapshot that was given, or its open('pairs'), ('placements') or ('sizes')"
 )
@@ -158,6 +160,22 @@ def _check(allocation: object, snapshot: Snapshot, policy: Allocator, hint: str)
     ) is not None:
         seen, expected = wrong
         raise PolicyError(seen, where=where, expected=expected, hint=hint)
+    if allocation.execution.whole_devices and (parts := _parts(allocation)):
+        expected = (
+            "shares of 0 or 1: whole devices are handed out; without whole_devices, shares are parts of time"
+        )
+        raise PolicyError(f"whole_devices=True, and {parts}", where=where, expected=expected, hint=hint)
+
+
+def _parts(allocation: Allocation) -> str:
+    """The first job that has a part of a turn, in words; nothing if none has."""
+    share_C = allocation.share_C
+    part_C = (share_C > WHOLE) & (share_C < 1.0 - WHOLE)
+    if not part_C.any():
+        return ""
+    c = int(np.flatnonzero(part_C)[0])
+    answered = allocation.snapshot
+    return f"{_in_words(answered, answered.configurations, c)} has a share of {share_C[c]:.3g}"
 
 
 def _wrong_words(allocation: Allocation) -> tuple[str, str] | None:

@@ -24,6 +24,7 @@ same float.
 import csv
 import io
 from collections.abc import Collection, Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
 
@@ -62,11 +63,14 @@ def read_trace(path: str | Path, known_job_types: Collection[str] | None = None)
     """The jobs of a trace, in the order of the file, which is that of arrival.
 
     With ``known_job_types`` (of the throughput table), any other job type is an error, and another spelling is
-    replaced by the table's. Raises :class:`InputFileError` that names row and column.
+    replaced by the table's. A column whose name is nearly that of a known one is an error; others are ignored.
+    Raises :class:`InputFileError` that names row and column.
     """
     jobs: list[Job] = []
     line_of: dict[int, int] = {}
     for row in read_rows(path, REQUIRED, hint="gavelx trace import, for the traces of others"):
+        if not jobs:
+            _check_columns(row)
         job = job_of(row, known_job_types)
         if (first := line_of.setdefault(job.id, row.line)) != row.line:
             raise row.mistake("job_id", f"job {job.id} is in row {first} already", expected="each job once")
@@ -76,6 +80,17 @@ def read_trace(path: str | Path, known_job_types: Collection[str] | None = None)
     if not jobs:
         raise InputFileError("the trace has no jobs", where=str(path), expected="at least one row")
     return tuple(jobs)
+
+
+def _check_columns(row: Row) -> None:
+    """A column that is nearly spelled as one of ours is meant to be that one, and must not be ignored."""
+    known = (*COLUMNS, *OPTIONAL)
+    for column in row.cells.keys() - set(known):
+        words = {name: name for name in known} | {word: name for name in known for word in name.split("_")}
+        near = get_close_matches(column.strip().casefold(), words, n=1, cutoff=0.85)
+        if near and words[near[0]] not in row.cells:
+            problem = f"column {shown(column)} is not known"
+            raise InputFileError(problem, where=str(row.path), hint=f"did you mean {words[near[0]]}?")
 
 
 def write_trace(path: str | Path, jobs: Iterable[Job]) -> None:

@@ -85,7 +85,8 @@ class Mechanism:
     """``handle(event)`` returns the commands that follow; everything else is how.
 
     ``opens`` names the kinds of configuration that the policy wants to be told of beyond the plain ones, and
-    ``lengths`` believes how long jobs are that do not say so.
+    ``lengths`` believes how long jobs are that do not say so. ``expects_saves``: jobs save their work as
+    ``Job.checkpoints`` says; otherwise a job is not expected to before it has.
     """
 
     def __init__(
@@ -95,6 +96,8 @@ class Mechanism:
         rules: Rules = DEFAULT,
         opens: frozenset[Kind] = frozenset(),
         lengths: Lengths | None = None,
+        *,
+        expects_saves: bool = True,
     ) -> None:
         self.throughputs, self.rules, self.opens = throughputs, rules, opens
         self.live = LiveJobs()
@@ -102,7 +105,7 @@ class Mechanism:
         self.hardware = Hardware()
         self.failures = Failures(rules)
         self.leasing = Leasing(self.live, self.hardware, throughputs, self.accounts.settle, self.failures)
-        self.lengths = lengths or Lengths()
+        self.lengths, self.expects_saves = lengths or Lengths(), expects_saves
         self.rounds = 0
         self.given_up: list[int] = []  # ids of jobs that failed too often
         self.lost_s = 0.0  # time on devices that preemptions have lost, of all jobs ever
@@ -564,6 +567,8 @@ class Mechanism:
                 self._speeds[kind] = self._speed(job, True), self._speed(job, False)
             new_J.append(live.add(job, kind, *self._speeds[kind], self.rules.overheads.of(job.job_type)))
         live.show()
+        if not self.expects_saves:
+            live.saves[new_J] = [job.preemptible == "yes" for job in self._arrived]
         live.stopped_s[new_J] = self._now_s
         if self.execution.backfill and self._trigger.are_few(len(new_J), live.count):
             self._let_in(np.array(new_J))

@@ -65,7 +65,7 @@ def check_table(path: str | Path) -> Checked:
     rows: list[PriceRow] = []
     alarms: list[Alarm] = []
     read = 0
-    for number, item in with_header(Path(path), ",", REQUIRED):
+    for number, item in with_header(Path(path), REQUIRED):
         read += 1
         try:
             if not isinstance(item, Row):

@@ -21,7 +21,11 @@ def scene(jobs: int, cluster: str) -> emulated.Scene:
 def test_a_trace_goes_on_agents_just_as_in_the_simulator(plain: float) -> None:
     """The scheduler's state and registry, agents and their messages as they are; where messages take no time."""
     wanted = scene(24, "v100=2,p100=2,k80=4")
-    faster = replace(wanted, jobs=with_plain_jobs(wanted.jobs, plain)).compressed(wanted.simulated().end_s / 20.0)
+    jobs = [
+        replace(job, preemptible="yes") if job.checkpoints else job  # a cluster has to be told who saves
+        for job in with_plain_jobs(wanted.jobs, plain)
+    ]
+    faster = replace(wanted, jobs=tuple(jobs)).compressed(wanted.simulated().end_s / 20.0)
     cluster = VirtualCluster(faster.configuration, faster.policy)
     found = emulated.agreement(faster, 1.0, *cluster.play(faster.cluster.servers, faster.jobs, within_s=600.0))
     assert found.agrees

@@ -138,3 +138,19 @@ def test_mistakes_in_optional_columns(tmp_path: Path, cells: str) -> None:
     path.write_text(HEADER.strip() + f",slo,duration_s\n0,0,A3C,1,5,1,{cells}\n")
     with pytest.raises(InputFileError, match=r"trace.csv, row 2, column (slo|duration_s): .*cannot be used"):
         read_trace(path)
+
+
+@pytest.mark.parametrize("column", ["prioritty", "Priority", "priority_wieght", "arival_s", "owners"])
+def test_a_column_that_is_nearly_a_known_one_is_a_mistake(tmp_path: Path, column: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(f"job_id,arrival_s,job_type,scale_factor,total_steps,{column}\n0,0,net,1,10,5\n")
+    if column == "arival_s":
+        path.write_text("job_id,arrival_s,job_type,scale_factor,total_steps,recorded_strat_s\n0,0,net,1,10,5\n")
+    with pytest.raises(InputFileError, match="did you mean"):
+        read_trace(path)
+
+
+def test_columns_of_other_names_are_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("job_id,arrival_s,job_type,scale_factor,total_steps,comment,queue\n0,0,net,1,10,x,y\n")
+    assert len(read_trace(path)) == 1

@@ -387,6 +387,7 @@ ANSWERED = {
     "return answer(np.zeros(C), execution=Execution(first_on=(3,)))": "first_on is (3,); expected ids of jobs and",
     "a = answer(np.zeros(C)); a.__dict__['marginal_A'] = {0: 1.0}; return a": "worth {0: 1.0}; expected a number",
     "a = answer(np.zeros(C)); a.__dict__['marginal_A'] = [1.0]; return a": "is worth [1.0]; expected a number for",
+    "return answer(np.full(C, 0.3), execution=Execution(whole_devices=True))": "has a share of 0.3; expected",
     "return answer(np.zeros(C), path=None)": "the certificate says path None; expected a text",
     "return answer(np.zeros(C)).with_notes([3])": "its notes are (3,); expected texts",
     "return answer(np.zeros(C), stritc=True)": "got an unexpected keyword argument 'stritc'",

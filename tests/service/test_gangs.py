@@ -270,15 +270,15 @@ def test_a_lease_that_was_never_launched_leaves_the_reason_of_the_one_before() -
         desk.wake()
         (lease_id,) = desk.state.runs
         desk.here.left(one, a)
-        oom = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, failed=True, reason="out of memory")
+        oom = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, failed=True, reason="the disk is full")
         desk.here.completions.hear(one.server_id, oom)
         desk.settle()
-        desk.now_s += 1.0
+        desk.now_s += 120.0
         desk.wake()
         (again,) = desk.state.runs
         desk._apply([Entry(WorkerDrained(desk.now_s, one.server_id, 0))])
         desk.settle()
         assert again != lease_id and not desk.state.runs
-        assert desk.state.jobs[0].reason == "out of memory"
+        assert desk.state.jobs[0].reason == "the disk is full"
 
     run(main())

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,12 @@ def test_an_older_log_brings_what_it_brought(file: Path) -> None:
 
 def test_what_a_log_is_made_with_is_written_as_it_was() -> None:
     written = json.loads(OLD[-1].read_text())["configuration"]
-    assert Configuration.from_json(written).to_json() == written
+    assert same(written) == written
     written["overheads"]["a"] = [1.0, 2.0, 3.0]
-    assert Configuration.from_json(written).to_json() == written
+    assert same(written) == written
+
+
+def same(written: dict[str, Any]) -> dict[str, Any]:
+    """Read and written again, without rules that came later."""
+    again = Configuration.from_json(written).to_json()
+    return again | {"rules": {name: again["rules"][name] for name in written["rules"]}}

@@ -44,7 +44,7 @@ class Format:
 
 
 def _csv(*required: str) -> Callable[[Path, Given], tuple[Given, Iterator[Item]]]:
-    return lambda path, given: (given, with_header(path, ",", required))
+    return lambda path, given: (given, with_header(path, required))
 
 
 def _json(key: str) -> Callable[[Path, Given], tuple[Given, Iterator[Item]]]:

@@ -146,7 +146,7 @@ class Submission:
             if (before := self._before(note.get("request_id", ""))) is not None:
                 self.ids.append(before)
                 continue
-            job = Job(id=state.next_job_id, arrival_s=now_s, checkpoints=False, **fields)  # until it has saved
+            job = Job(id=state.next_job_id, arrival_s=now_s, **fields)
             state.next_job_id += 1
             state.numbered[self._owner] += 1
             if request_id := note.get("request_id"):

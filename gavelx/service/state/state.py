@@ -117,7 +117,7 @@ class State:
             self._note_said(setting)
         self.untold = UntoldSpeeds(self.said, self.speeds, self.online)
         throughputs = self._throughputs(table.name)
-        self.mechanism = Mechanism(throughputs, configuration.prices, configuration.rules)
+        self.mechanism = Mechanism(throughputs, configuration.prices, configuration.rules, expects_saves=False)
         self.jobs: dict[int, JobRecord] = {}
         self.machines: dict[int, Machine] = {}
         self.runs = LeaseTable()
