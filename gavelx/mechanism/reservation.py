@@ -22,7 +22,7 @@ from gavelx.mechanism.selection import Candidates, Choices
 from gavelx.snapshot import WAITING
 
 Bools = NDArray[np.bool_]
-ROUNDING = 1e-9
+ROUNDING = 1e-3
 
 
 class Reservation(NamedTuple):

@@ -240,16 +240,17 @@ def candidates(
 def furthest_behind(accounts: Accounts, execution: Execution, now_s: float) -> Candidates:
     """The same configurations, ordered only by how far each is behind its promise now, in turns.
 
-    A job that waits counts once it is behind by what it is promised of a round.
+    A job that waits counts once it is behind by what it is promised of half a round.
     """
     live, rules, ways = accounts.live, accounts.rules, accounts.ways
     behind_s = ways.credit_s.copy()
     j = (live.way != NO_WAY).nonzero()[0]
     np.subtract.at(behind_s, live.way[j], now_s - live.since_s[j])
-    counts_V = live.running()[ways.job] | (behind_s >= ways.share * rules.round_s)
+    counts_V = live.running()[ways.job] | (behind_s >= ways.share * rules.round_s / 2)
     if execution.quota:
         counts_V &= within_quota(ways, live, rules, now_s)
-    found = Candidates(Choices.to(ways, number=np.arange(len(ways))), [behind_s / _turns(ways, live, rules)])
+    turns_V = np.round(behind_s / _turns(ways, live, rules), 6)  # messages take some time: who is equal stays so
+    found = Candidates(Choices.to(ways, number=np.arange(len(ways))), [turns_V])
     return found.only(counts_V)
 
 
