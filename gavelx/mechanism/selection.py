@@ -312,7 +312,8 @@ def _prefer_running(  # noqa: PLR0917
     if not len(j):
         return
     way = live.way[j]
-    gain_s = turn_V[way] + loss_s(live, j) + WORTH * at_risk_s(live, j, now_s) - (now_s - live.since_s[j])
+    risk_s = rules.round_s * np.rint(at_risk_s(live, j, now_s) / rules.round_s)
+    gain_s = turn_V[way] + loss_s(live, j) + WORTH * risk_s - (now_s - live.since_s[j])
     spared = ends_within(rules.round_s, live, j, now_s)
     gain_s[spared if spares_J is None else spared & spares_J[j]] = STAYS_S
     pair_L = live.partner[j] != ALONE

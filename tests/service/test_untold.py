@@ -357,6 +357,8 @@ def test_why_a_job_has_failed_is_said_while_it_runs_again_and_after_a_preemption
         await desk.begin()
         assert "failed" not in explanation()["why"]
         desk.ends(2.0, failed=True, reason="exit code 3: no disk")
+        desk.now_s += 120.0
+        desk.wake()
         assert (explanation()["state"], explanation()["launches"]) == ("running", 2)
         assert explanation()["why"].endswith("; it failed once: exit code 3: no disk")
         desk.ends(2.0, reason="stopped: preempted")
