@@ -13,12 +13,12 @@ from typing import Any
 from gavelx.allocation import CARRIED_OVER
 from gavelx.cli.addresses import parse_address
 from gavelx.cli.cluster_options import Address, JobOptions
-from gavelx.cli.command_line import with_whole_paths
+from gavelx.cli.command_line import check_can_be_run, with_whole_paths
 from gavelx.cli.extras import service_installed
 from gavelx.cli.job_sizes import job_sizes
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.secrets import token_in, warn_if_open
-from gavelx.cli.status_tables import JOBS, SERVERS, print_rows, why_they_wait
+from gavelx.cli.status_tables import JOBS, SERVERS, print_rows, reasons
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
 from gavelx.jobs import PREEMPTIBLE
@@ -94,6 +94,7 @@ def run_submit(access: Access, wanted: JobOptions, as_json: bool) -> None:
         )
     for word in (*wanted.command, *(wanted.env or ())):
         _check_text(word)
+    check_can_be_run(wanted.command)
     devices, elastic = job_sizes(wanted.workers, wanted.batch, wanted.parts, mixed=wanted.mixed)
     spec = wire.JobSpec(
         name=wanted.name,
@@ -174,7 +175,7 @@ def run_status(access: Access, jobs: list[int], *, ended: bool, limit: int, as_j
     console = stdout()
     print_rows(console, JOBS, reply.jobs)
     print_rows(console, SERVERS, reply.servers)
-    for line in why_they_wait(reply.jobs):
+    for line in reasons(reply.jobs, reply.servers):
         console.print(line, markup=False)
     more = f", {reply.left_out:,} more are not shown" if reply.left_out else ""
     counts = f"{reply.waiting:,} waiting, {reply.running:,} running, {reply.ended:,} ended{more}"

@@ -2,6 +2,7 @@
 # ruff: noqa: PLC0415  # who wants JSON needs no tables
 
 import json
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -30,6 +31,12 @@ def stderr() -> "Console":
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
+
+
+def log_with_times() -> None:
+    """Logs of a process that runs for long go to stderr, each line with its time."""
+    form = "%(asctime)s %(levelname)s %(message)s"
+    logging.basicConfig(level=logging.INFO, format=form, stream=sys.stderr)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from dataclasses import replace
 from gavelx.cli.cluster_options import ServeOptions
 from gavelx.cli.conditions import rules_of, within
 from gavelx.cli.extras import service_installed
-from gavelx.cli.output import stderr
+from gavelx.cli.output import log_with_times, stderr
 from gavelx.cli.prices import DEFAULT_PRICES, tell_of_age
 from gavelx.cli.run_options import RunOptions
 from gavelx.cli.secrets import check_not_typed, warn_if_open
@@ -48,7 +48,7 @@ def run_serve(typed: ServeOptions, as_json: bool) -> None:
     check_not_typed("--state", typed.state)
     warn_if_open("--key", typed.key)
     warn_if_open("--tokens", typed.tokens, changeable=True)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    log_with_times()
     logging.getLogger("grpc._cython.cygrpc").addFilter(is_worth_a_line)
     if typed.valid_for < 3 * typed.heartbeat or typed.grace >= typed.valid_for:
         problem = (

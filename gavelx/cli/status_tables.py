@@ -7,9 +7,18 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from gavelx.cli.tables import plain_table, policy_cell
-from gavelx.report.words import between, dollars, number, percent, printable, whole_seconds
+from gavelx.report.words import NOTHING, between, dollars, number, percent, printable, whole_seconds
 
-REASONS_MAX = 5
+REASONS_MAX = 20
+"""Reasons that are printed at most."""
+ENDED = ("complete", "failed", "cancelled")
+STATES = {
+    "cancelled": ("was cancelled", "were cancelled"),
+    "waiting": ("waits", "wait"),
+    "running": ("runs", "run"),
+    "stopping": ("stops", "stop"),
+}
+"""Verbs for one job and for several, where the state is not one itself."""
 GAP = 3
 """Space between two columns."""
 
@@ -35,10 +44,16 @@ def _where(job: Any) -> str:
 
 
 def _steps(job: Any) -> str:
-    """Of how many, as its user says, or else as it says itself (~)."""
-    total, said = job.total_steps, job.said_steps
-    of = number(total) if total else f"~{number(said)}" if said else "?"
-    return f"{number(job.steps_done)} of {of}"
+    """Of how many, as its user says, or else as it says itself (~); a dash if the job never reported a step."""
+    total, said, done = job.total_steps, job.said_steps, job.steps_done
+    if not total and not said:
+        return number(done) if done else NOTHING
+    return f"{number(done)} of {number(total) if total else f'~{number(said)}'}"
+
+
+def _elapsed(job: Any) -> str:
+    """Time since it was submitted, or from then until it ended."""
+    return whole_seconds(job.duration_s if job.state in ENDED else job.submitted_s_ago)
 
 
 def _left(job: Any) -> str:
@@ -67,25 +82,25 @@ def _not_lent(server: Any) -> str:
 
 JOBS = (
     Column("job", lambda job: str(job.job_id), right=True),
+    Column("owner", lambda job: job.owner, goes=3, least=6),
     Column("name", lambda job: job.name, goes=4, least=8),
     Column("type", lambda job: job.job_type, goes=2, least=10),
     Column("state", lambda job: job.state),
     Column("where", _where, goes=1, least=10),
     Column("steps", _steps, right=True),
-    Column("left", _left, goes=5, right=True),
-    Column("bits", _bits, goes=10),
-    Column("share", lambda job: percent(job.promised_share), goes=6, right=True),
-    Column("sizes", _sizes, goes=9, least=12),
-    Column("received", lambda job: whole_seconds(job.received_s), goes=7, right=True),
-    Column("cost", lambda job: dollars(job.spent_usd), goes=8, right=True),
-    Column("why", lambda job: job.reason, goes=3, least=12),
+    Column("elapsed", _elapsed, goes=5, right=True),
+    Column("left", _left, goes=6, right=True),
+    Column("bits", _bits, goes=11),
+    Column("share", lambda job: percent(job.promised_share), goes=7, right=True),
+    Column("sizes", _sizes, goes=10, least=12),
+    Column("received", lambda job: whole_seconds(job.received_s), goes=8, right=True),
+    Column("cost", lambda job: dollars(job.spent_usd), goes=9, right=True),
 )
 SERVERS = (
     Column("server", lambda server: server.name, least=8),
     Column("accelerator", lambda server: server.accelerator, goes=1, least=6),
     Column("leased", lambda server: f"{server.leased} of {server.lent}" + _not_lent(server)),
     Column("state", lambda server: server.state),
-    Column("why", lambda server: server.reason, goes=3, least=12),
     Column("heard", lambda server: f"{whole_seconds(server.heard_s_ago)} ago", goes=2),
 )
 
@@ -106,19 +121,27 @@ def print_rows(console: Console, columns: Sequence[Column], messages: Sequence[A
     console.print()
 
 
-def why_they_wait(jobs: Sequence[Any]) -> list[str]:
-    """A line for each reason, in full, for columns may be cut; the most frequent reasons of many."""
-    ids: dict[str, list[int]] = {}
+def reasons(jobs: Sequence[Any], servers: Sequence[Any]) -> list[str]:
+    """A line for each reason that jobs and servers are as they are, in full; of many, the most frequent ones."""
+    ids: dict[tuple[str, str], list[int]] = {}
     for job in jobs:
-        if job.state == "waiting" and job.reason:
-            ids.setdefault(job.reason, []).append(job.job_id)
-    often = sorted(ids.items(), key=lambda reason: -len(reason[1]))[:REASONS_MAX]
-    return [
-        f"job {first} waits: {printable(reason)}"
-        if not more
-        else f"job {first} and {len(more)} more wait: {printable(reason)}"
-        for reason, (first, *more) in often
-    ]
+        if job.reason and job.state != "complete":
+            ids.setdefault((job.state, job.reason), []).append(job.job_id)
+    often = sorted(ids.items(), key=lambda reason: -len(reason[1]))
+    lines = [f"{_who(ids, state)}: {printable(reason)}" for (state, reason), ids in often[:REASONS_MAX]]
+    if (left_out := len(often) - REASONS_MAX) > 0:
+        lines.append(f"{left_out:,} more reasons: gavelx status JOB says that of one job")
+    return lines + [f"{one.name} is {one.state}: {printable(one.reason)}" for one in servers if one.reason]
+
+
+def _who(ids: Sequence[int], state: str) -> str:
+    """Which jobs are in a state.
+
+    >>> _who([4], "waiting"), _who([4, 5, 6], "waiting"), _who([7], "failed")
+    ('job 4 waits', 'job 4 and 2 more wait', 'job 7 failed')
+    """
+    one, more = STATES.get(state, (state, state))
+    return f"job {ids[0]} {one}" if len(ids) == 1 else f"job {ids[0]} and {len(ids) - 1} more {more}"
 
 
 def _widths(cells: dict[Column, list[str]], most: int) -> dict[Column, int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gavelx.cli.addresses import parse_address
+from gavelx.cli.output import log_with_times
 from gavelx.cli.secrets import token_in, warn_if_open
 from gavelx.errors import InputFileError, OptionError
 from gavelx.worker.devices import Devices, find_devices
@@ -55,7 +56,7 @@ def work(options: WorkerOptions) -> None:
     from gavelx.rpc.channels import aio_channel  # noqa: PLC0415  (needs grpc)
     from gavelx.worker.connection import serve  # noqa: PLC0415
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_with_times()
     agent = _agent(options, name, options.address or own_address(host, port), devices)
     logging.getLogger("gavelx.worker").info(
         "%s serves %s with %d x %s", name, options.scheduler, len(devices.ids), devices.accelerator

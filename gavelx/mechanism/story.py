@@ -76,6 +76,8 @@ class Stories:
                 self._lost(event)
             case JobCancelled():
                 self._tell(event.job_id, event, "cancelled")
+        commands = list(commands)
+        begins = [command.lease for command in commands if isinstance(command, Launch | Resize)]
         for command in commands:
             match command:
                 case Launch():
@@ -86,7 +88,9 @@ class Stories:
                     before = f"lease {command.lease.continues} is to be continued by "
                     self._tell(command.lease.job_id, event, before + self._launched(command.lease, live))
                 case Stop() if (lease := self._leases.get(command.lease_id)) is not None:
-                    self._tell(lease.job_id, event, f"lease {lease.id} is taken back: {_why(event, lease, live)}")
+                    self._tell(
+                        lease.job_id, event, f"lease {lease.id} is taken back: {_why(event, lease, live, begins)}"
+                    )
                 case GiveUp():
                     self._tell(command.job_id, event, "given up: it failed too often without a step forward")
 
@@ -128,14 +132,20 @@ def _owed(lease: Lease, live: LiveJobs) -> str:
     return f"{abs(behind_s):,.0f} s {'behind' if behind_s >= 0 else 'ahead of'} its share of {share:.0%}"
 
 
-def _why(event: Event, lease: Lease, live: LiveJobs) -> str:
+def _why(event: Event, lease: Lease, live: LiveJobs, begins: Iterable[Lease]) -> str:
+    """Why a lease is taken back, with the leases ``begins`` that begin at the same time."""
     j = live.index.get(lease.job_id)
     if j is None or live.done[j]:
         return "the job has ended"
     if (server := TAKEN_BACK.get(type(event))) is not None:
         return server
     held_s, promised_s = float(live.held_s[j]), float(live.promised_s[j])
-    return f"others are further behind, with {held_s:,.0f} s held of {promised_s:,.0f} s promised"
+    devices = set(lease.devices)
+    jobs = sorted({one.job_id for one in begins if not devices.isdisjoint(one.devices)} - {lease.job_id})
+    moves = any(one.job_id == lease.job_id for one in begins)
+    for_whom = f"its devices go to job{'s' if len(jobs) > 1 else ''} {', '.join(map(str, jobs))}" if jobs else ""
+    words = " and ".join(filter(None, (for_whom, "it moves to other devices" if moves else "")))
+    return f"{words or 'its turn is over'}, with {held_s:,.0f} s held of {promised_s:,.0f} s promised"
 
 
 def _in_words(event: LeaseEnded) -> str:

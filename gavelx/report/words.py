@@ -8,6 +8,8 @@ import math
 HOUR_S = 3600.0
 UNKNOWN = "unknown"
 NOTHING = "-"
+FAR_APART = 100.0
+"""Times its lower end that the upper end of an interval may be; beyond that it says nothing."""
 
 
 def hours(seconds: float | None) -> str:
@@ -91,9 +93,11 @@ def short(text: str, length: int = 40) -> str:
 
 
 def between(middle_s: float, lower_s: float, upper_s: float) -> str:
-    """An interval of time.
+    """An interval of time; unknown if its ends are so far apart that it says nothing.
 
-    >>> between(90.0, 30.0, 7200.0)
-    '90 s (30 s to 7,200 s)'
+    >>> between(90.0, 30.0, 1200.0), between(1354.0, 19.0, 505_002.0)
+    ('90 s (30 s to 1,200 s)', 'unknown')
     """
+    if not upper_s <= FAR_APART * lower_s:
+        return "unknown"
     return f"{whole_seconds(middle_s)} ({whole_seconds(lower_s)} to {whole_seconds(upper_s)})"

@@ -1,6 +1,7 @@
 """Terminals that cannot show every letter, sites with a proxy, and output that would act on a terminal."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -48,3 +49,9 @@ def test_output_of_a_job_has_no_power_over_a_terminal() -> None:
     assert shown(b"\x1b]0;title\x07 \x1b[2J\x9b \xc2\x9b2J\x00") == b"?]0;title? ?[2J\x9b ?2J?"
     plain = "10 %\r20 %\b\tähnlich 日\n".encode() + b"\x1b[1;31mred\x1b[0m"
     assert shown(plain) == plain
+
+
+def test_each_line_of_a_log_has_its_time() -> None:
+    code = "import logging; from gavelx.cli.output import log_with_times as go; go(); logging.info('serving')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO serving\n", done.stderr)

@@ -54,7 +54,7 @@ def test_a_job_is_launched_preempted_launched_again_and_fails() -> None:
         "0: submitted",
         "0: lease 1 on 1 x fast (1 on server 0): 0 s behind its share of 50%",
     ]
-    assert "is taken back: others are further behind" in first[2]
+    assert "is taken back: its devices go to job 1, with" in first[2]
     assert first[3] == "725: lease 1 ended: after 725 s, 500 steps are safe"
     assert second[0] == "10: submitted"
     assert any(": lease 2 on 1 x fast" in line for line in second)

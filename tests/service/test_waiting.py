@@ -11,7 +11,7 @@ from tests.service.running import run
 
 
 def why(desk: Desk, job_id: int) -> str:
-    return Waiting(desk.state).why(desk.state.mechanism.job(job_id), job_id)
+    return Waiting(desk.state, desk.now_s).why(desk.state.mechanism.job(job_id), job_id)
 
 
 def test_a_job_that_was_promised_devices_which_are_not_lent_any_more_waits_for_no_turn() -> None:
@@ -49,5 +49,62 @@ def test_a_job_that_a_server_could_not_start_says_so_when_it_is_launched_again()
         document = explained(desk.state, desk.here, 0, 0.0)
         assert (document["state"], document["failures"]) == ("running", 0)
         assert document["why"].endswith(f"; its last lease ended: {reason}")
+
+    run(main())
+
+
+def test_a_waiting_job_names_who_is_further_behind_only_where_one_is() -> None:
+    async def main() -> None:
+        desk = Desk()
+        await desk.agent("one", 1)
+        desk.submit(1e6, 1e6, 1e6)
+        desk.wake()
+        (running,) = desk.state.mechanism.leasing.leases
+        waiting = sorted({0, 1, 2} - {running})
+        for job_id in waiting:
+            assert why(desk, job_id).endswith(f"no v100 is free (job {running} runs there)"), "all are alike"
+        live = desk.state.mechanism.live
+        live.promised_s[live.index[waiting[0]]] += 100.0
+        assert why(desk, waiting[1]).endswith(f"and job {waiting[0]} is further behind")
+        assert "further behind" not in why(desk, waiting[0])
+
+    run(main())
+
+
+def test_jobs_on_devices_that_a_job_cannot_use_are_not_its_reason() -> None:
+    async def main() -> None:
+        desk = Desk()
+        await desk.agent("one", 1)
+        await desk.agent("two", 1, accelerator="a100")
+        table = {"a100": 1.0}
+        for job_type in ("net~here", "net~there"):
+            job = Job(desk.state.next_job_id, job_type, 1e6)
+            speeds = {"v100": 1.0} if job_type == "net~here" else table
+            desk._apply([Entry(JobSubmitted(0.0, job), {"command": ["true"], "speeds": speeds})])
+        job = Job(desk.state.next_job_id, "net~here", 1e6)
+        desk._apply([Entry(JobSubmitted(0.0, job), {"command": ["true"]})])
+        desk.wake()
+        waiting = [i for i in (0, 2) if i not in desk.state.mechanism.leasing.leases]
+        live = desk.state.mechanism.live
+        live.promised_s[live.index[1]] += 100.0
+        words = why(desk, waiting[0])
+        assert words.endswith(f"no v100 is free (job {2 - waiting[0]} runs there)"), words
+
+    run(main())
+
+
+def test_a_failed_job_says_when_it_is_tried_again() -> None:
+    async def main() -> None:
+        desk = Desk()
+        session, stream = await desk.agent("one", 1)
+        desk.submit(1e6)
+        desk.wake()
+        (lease,) = desk.state.runs.values()
+        ended = wire.Ended(report_id="1", lease_id=lease.lease.id, job_id=0, failed=True, exit_code=1, reason="no")
+        desk.here.receive(session, stream, wire.FromAgent(ended=ended))
+        desk.settle()
+        again_s = desk.state.mechanism.failures.until_s(0)
+        assert again_s > 0
+        assert f"it is tried again in {again_s:,.0f} s" in why(desk, 0)
 
     run(main())

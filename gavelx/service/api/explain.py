@@ -87,7 +87,7 @@ def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> d
         document["accelerator"] = run.lease.configuration.types
         if job.elastic is not None:
             document["size"] = {"devices": len(run.lease.devices), "batch": run.lease.configuration.batch}
-    why = _why(state, here, document, live)
+    why = _why(state, here, document, live, now_s)
     document["why"] = "; ".join(filter(None, (why, failures(known) or _last_end(known))))
     return document
 
@@ -184,7 +184,7 @@ def _allocated(state: State, job_id: int) -> dict[str, Any]:
     }
 
 
-def _why(state: State, here: AgentRegistry, document: dict[str, Any], live: JobView) -> str:
+def _why(state: State, here: AgentRegistry, document: dict[str, Any], live: JobView, now_s: float) -> str:
     """One sentence."""
     job_id = live.job.id
     limited = document.get("limited_by", "")
@@ -202,10 +202,10 @@ def _why(state: State, here: AgentRegistry, document: dict[str, Any], live: JobV
     if document["state"] == "stopping":
         return "it was asked to stop and gives its devices up; it will go on from what it saves"
     if document["allocation"] is None or not state.mechanism.servers():
-        waiting = Waiting(state)
+        waiting = Waiting(state, now_s)
         return waiting.nowhere(job_id) or waiting.not_asked()
     if document["promised_share"] > 0:
-        return "; ".join(filter(None, (Waiting(state).turn(live, job_id), _kept(document), limited)))
+        return "; ".join(filter(None, (Waiting(state, now_s).turn(live, job_id), _kept(document), limited)))
     return limited or "the policy gives it nothing"
 
 

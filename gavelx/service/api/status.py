@@ -14,7 +14,7 @@ from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.agents.session import AgentSession
 from gavelx.service.api.auth import Caller
 from gavelx.service.api.calls import Call
-from gavelx.service.api.waiting import Waiting
+from gavelx.service.api.waiting import Waiting, failures
 from gavelx.service.state.state import Machine, State
 
 Floats = NDArray[np.float64]
@@ -24,8 +24,8 @@ SHOWN, LIMIT_MAX = 1000, 100_000
 class Asked:
     """What is worked out once for all jobs of a call: why they wait, how long they are believed to take, sizes."""
 
-    def __init__(self, state: State, job_ids: Sequence[int]) -> None:
-        self.waiting, self._live = Waiting(state), state.mechanism.live
+    def __init__(self, state: State, job_ids: Sequence[int], now_s: float) -> None:
+        self.waiting, self._live = Waiting(state, now_s), state.mechanism.live
         known = [self._live.index[i] for i in job_ids if i in self._live.index]
         untold = np.intersect1d(known, self._live.untold()).astype(np.int64)
         left = zip(*(end.tolist() for end in state.mechanism.left(untold)), strict=True)
@@ -69,7 +69,7 @@ async def status(call: Call, request: wire.StatusRequest) -> wire.StatusReply:
     state, here, now_s = call.state, call.agents, call.scheduler.clock.now_s()
     limit = min(request.limit or SHOWN, LIMIT_MAX)
     wanted = _wanted(state, request, call.caller)
-    mechanism, asked = state.mechanism, Asked(state, wanted[:limit])
+    mechanism, asked = state.mechanism, Asked(state, wanted[:limit], now_s)
     running = mechanism.running()
     return wire.StatusReply(
         jobs=(_job(state, here, job_id, now_s, asked) for job_id in wanted[:limit]),
@@ -133,7 +133,7 @@ def _job(state: State, here: AgentRegistry, job_id: int, now_s: float, asked: As
     message.promised_s, message.received_s = live.promised_s, live.received_s
     message.spent_usd, message.lost_s, message.protected = live.spent_usd, live.lost_s, live.protected
     if (run := state.runs.latest_of(job_id)) is not None:
-        message.state = "stopping" if run.stopping else "running"
+        message.state, message.reason = "stopping" if run.stopping else "running", failures(known)
         message.accelerator = run.lease.configuration.types
         message.devices, message.batch = len(run.lease.devices), run.lease.configuration.batch
         message.servers.extend(state.machines[part.server_id].name for part in run.parts)

@@ -1,16 +1,23 @@
 """Why a job waits, in a sentence that costs little: the explanation of its share is in `explain`."""
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gavelx.mechanism.protection import Protection
 from gavelx.mechanism.view import JobView
 from gavelx.service.state.state import JobRecord, State
 from gavelx.workload import kind_that_fits
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 NAMED = 5
 """Jobs that a reason names at most."""
+SOON_S = 1.0
+"""A job is further behind than another one by more than this."""
 NEW = "it has just been submitted; the next round looks at it"
 
 
@@ -20,11 +27,21 @@ def failures(known: JobRecord) -> str:
     return f"it failed {times}: {known.reason}" if known.failures else ""
 
 
+def _jobs(ids: Sequence[int]) -> str:
+    """Some jobs by number; of many the first ones.
+
+    >>> _jobs([3]), _jobs([3, 4]), _jobs(range(9))
+    ('job 3', 'jobs 3, 4', 'jobs 0, 1, 2, 3, 4, ...')
+    """
+    named = ", ".join(map(str, ids[:NAMED])) + (", ..." if len(ids) > NAMED else "")
+    return f"job{'s' if len(ids) > 1 else ''} {named}"
+
+
 class Waiting:
     """The reasons at one instant, of any number of jobs."""
 
-    def __init__(self, state: State) -> None:
-        self._state, self._mechanism = state, state.mechanism
+    def __init__(self, state: State, now_s: float) -> None:
+        self._state, self._mechanism, self._now_s = state, state.mechanism, now_s
 
     def why(self, live: JobView | None, job_id: int) -> str:
         """One sentence on a job that holds no devices; ``live`` is what the mechanism knows of it."""
@@ -43,8 +60,55 @@ class Waiting:
             return nowhere
         if held := self._reserved(job_id):
             return held
-        others = self._held_by_others(job_id) or "others are further behind"
+        if words := self._tried_again(job_id):
+            return words
+        others = self._held_by_others(job_id) or self._not_free(job_id)
         return f"it waits for its turn: {live.share:.1%} of its time was promised, and {others}"
+
+    def _tried_again(self, job_id: int) -> str:
+        """When a job that failed is launched again, if that is what it waits for."""
+        tries = self._mechanism.failures
+        if not tries.waits(job_id, self._now_s):
+            return ""
+        elsewhere = ", or earlier on another server" if tries.may_begin_elsewhere(job_id) else ""
+        return f"it is tried again in {tries.until_s(job_id) - self._now_s:,.0f} s{elsewhere}"
+
+    def _not_free(self, job_id: int) -> str:
+        """Which of the devices that it can use are free, and if too few: who is further behind, or holds them."""
+        mechanism, width = self._mechanism, self._state.jobs[job_id].job.scale_factor
+        usable = self._usable_A(job_id)
+        names = [name for name, can in zip(mechanism.hardware.accelerators, usable, strict=True) if can]
+        free = mechanism.free()
+        if enough := [name for name in names if free[name] >= width]:
+            return f"{' and '.join(enough)} is free: the next round looks at it"
+        if ahead := self._further_behind(job_id, usable):
+            return f"{_jobs(ahead)} {'is' if len(ahead) == 1 else 'are'} further behind"
+        holders = sorted(i for i, lease in mechanism.leasing.leases.items() if lease.accelerator in names)
+        held = f" ({_jobs(holders)} {'runs' if len(holders) == 1 else 'run'} there)" if holders else ""
+        if width > 1 and (some := {name: free[name] for name in names if free[name]}):
+            words = ", ".join(f"{count} {name}" for name, count in some.items())
+            return f"of the {width} devices that it needs only {words} are free{held}"
+        return f"no {' or '.join(names)} is free{held}"
+
+    def _further_behind(self, job_id: int, usable: Bools) -> list[int]:
+        """The jobs that are owed more time than this one on types that it can use, the furthest behind first."""
+        live, (behind_s_J, order) = self._mechanism.live, self._owed
+        mine_s = behind_s_J[live.index[job_id]] + SOON_S
+        rows = order[: int(np.searchsorted(-behind_s_J[order], -mine_s))]
+        rows = rows[(live.share[rows] > 0) & (live.throughput[rows][:, usable] > 0).any(axis=1)]
+        return live.id[rows].tolist()
+
+    def _usable_A(self, job_id: int) -> Bools:
+        """Of each accelerator type, whether it is here and the job can run on it."""
+        live, devices = self._mechanism.live, np.array(self._mechanism.hardware.devices())
+        speed_A = live.speeds(devices.tolist(), np.array([live.index[job_id]]))[0]
+        return np.asarray((speed_A > 0) & (devices > 0))
+
+    @cached_property
+    def _owed(self) -> tuple[Floats, Ints]:
+        """By how much each live job is behind its promises, and their rows, the furthest behind first."""
+        behind_s_J = np.where(self._mechanism.live.done, -np.inf, self._mechanism.service().behind_s_J)
+        return behind_s_J, np.argsort(-behind_s_J, kind="stable")
 
     def _reserved(self, job_id: int) -> str:
         """That devices are held for this job, and which jobs it waits for; or that they are held for another."""
@@ -54,8 +118,8 @@ class Waiting:
         name = mechanism.hardware.accelerators[held.type]
         if held.job_id == job_id:
             running = [lease.job_id for lease in mechanism.leasing.leases.values() if lease.accelerator == name]
-            jobs = ", ".join(map(str, sorted(running)[:NAMED])) + (", ..." if len(running) > NAMED else "")
-            return f"{held.devices} {name} are held for it as they fall free; it waits for jobs {jobs}"
+            jobs = _jobs(sorted(running))
+            return f"{held.devices} {name} are held for it as they fall free; it waits for {jobs}"
         types = {name for name, count in mechanism.free().items() if count}
         return f"free {name} are held for job {held.job_id}, which is further behind" if types == {name} else ""
 
