@@ -302,17 +302,25 @@ def run_logs(access: Access, job_id: int, *, follow: bool, raw: bool, as_json: b
     """Print the output of a job, unchanged unless it goes to a terminal."""
     guarded = sys.stdout.isatty() and not raw
     request = wire.LogsRequest(version=1, job_id=job_id, follow=follow)
-    chunk = None
+    has_text, removed = False, list[wire.LogChunk]()
     with channel(access) as opened:
         for chunk in stream(access, stub_of(opened).Logs, request):
-            if as_json:
+            has_text = has_text or not chunk.removed
+            removed += [chunk] if chunk.removed else []
+            if as_json and chunk.removed:
+                print(jsons.dumps({"server": chunk.server, "removed": chunk.removed}), flush=True)
+            elif as_json:
                 text = chunk.text.decode(errors="replace")
                 line = {"server": chunk.server, "rank": chunk.rank, "lease_id": chunk.lease_id, "text": text}
                 print(jsons.dumps(line | {"dropped": chunk.dropped}), flush=True)
             else:
                 sys.stdout.buffer.write(shown(chunk.text) if guarded else chunk.text)
                 sys.stdout.buffer.flush()
-    if chunk is None:
+    for chunk in removed:
+        some = "some of its output" if has_text else "its output"
+        words = f"job {job_id}: {some} on {chunk.server} {printable(chunk.removed)}"
+        stderr().print(words, markup=False, soft_wrap=True)
+    if not has_text and not removed:
         stderr().print(f"job {job_id} has printed nothing so far", markup=False)
 
 

@@ -316,6 +316,12 @@ def worker(
         float,
         typer.Option(min=0.1, metavar="SECONDS", help="Time for checkpoints, unless the scheduler sets one."),
     ] = 15.0,
+    keep_output_days: Annotated[
+        float, typer.Option(min=0.0, metavar="DAYS", help="Output is kept this long after its job last ran here.")
+    ] = 30.0,
+    keep_output: Annotated[
+        float, typer.Option(min=0.0, metavar="GIB", help="Output of each owner that is kept here, in GiB.")
+    ] = 4.0,
 ) -> None:
     """Run the agent of this machine: take leases from a scheduler, run their jobs, report.
 
@@ -324,9 +330,11 @@ def worker(
     and an agent that is started again with the same folder finds them.
     """
     from gavelx.cli.worker import Security, WorkerOptions, work
+    from gavelx.worker.kept_output import KeepOutput
 
     security = Security(token_file=where.token_file, ca=where.ca, cert=cert, key=key)
-    work(WorkerOptions(where.scheduler, devices, name, address, folder, shared, emulate, grace, security))
+    kept = KeepOutput(keep_output_days, keep_output)
+    work(WorkerOptions(where.scheduler, devices, name, address, folder, shared, emulate, grace, security, kept))
 
 
 @trace_app.command("show", epilog="Example:  gavelx trace show trace.csv")

@@ -14,6 +14,7 @@ from gavelx.cli.output import log_with_times
 from gavelx.cli.secrets import token_in, warn_if_open
 from gavelx.errors import InputFileError, OptionError
 from gavelx.worker.devices import Devices, find_devices
+from gavelx.worker.kept_output import KeepOutput
 
 if TYPE_CHECKING:
     from gavelx.rpc.channels import Access
@@ -45,6 +46,7 @@ class WorkerOptions:
     emulate: bool = False
     grace_s: float = 15.0
     security: Security = field(default_factory=Security)
+    keep: KeepOutput = field(default_factory=KeepOutput)
 
 
 def work(options: WorkerOptions) -> None:
@@ -74,7 +76,9 @@ def _agent(options: WorkerOptions, name: str, address: str, devices: Devices) ->
         return sleeping_agent(name, devices, address=address, grace_s=options.grace_s)
     folder = Folder(Path(options.folder) if options.folder else default_folder(name))
     shared = Path(options.shared) if options.shared else folder.path / "shared"
-    return Agent(name, address, devices, ProcessRunner(folder, shared, devices, options.grace_s))
+    return Agent(
+        name, address, devices, ProcessRunner(folder, shared, devices, options.grace_s, keep=options.keep)
+    )
 
 
 def default_folder(name: str) -> Path:

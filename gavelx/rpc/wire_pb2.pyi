@@ -247,18 +247,20 @@ class LogsRequest(_message.Message):
     def __init__(self, version: _Optional[int] = ..., job_id: _Optional[int] = ..., follow: bool = ..., offset: _Optional[int] = ...) -> None: ...
 
 class LogChunk(_message.Message):
-    __slots__ = ("text", "server", "rank", "lease_id", "dropped")
+    __slots__ = ("text", "server", "rank", "lease_id", "dropped", "removed")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     SERVER_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     DROPPED_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
     text: bytes
     server: str
     rank: int
     lease_id: int
     dropped: int
-    def __init__(self, text: _Optional[bytes] = ..., server: _Optional[str] = ..., rank: _Optional[int] = ..., lease_id: _Optional[int] = ..., dropped: _Optional[int] = ...) -> None: ...
+    removed: str
+    def __init__(self, text: _Optional[bytes] = ..., server: _Optional[str] = ..., rank: _Optional[int] = ..., lease_id: _Optional[int] = ..., dropped: _Optional[int] = ..., removed: _Optional[str] = ...) -> None: ...
 
 class CancelRequest(_message.Message):
     __slots__ = ("version", "job_id")

@@ -205,7 +205,7 @@ class Agent:
     def _log_parts(self) -> list[wire.FromAgent]:
         parts: list[wire.FromAgent] = []
         for request_id, tail in list(self._tails.items()):
-            parts += tail.parts(self.runner.leases_of(tail.request.job_id))
+            parts += tail.parts(self.runner.leases_of(tail.request.job_id), self.runner.removed)
             if tail.ended:
                 del self._tails[request_id]
         return parts

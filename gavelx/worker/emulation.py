@@ -237,6 +237,9 @@ class SleepRunner:
     def leases_of(self, job_id: int) -> Sequence[Path]:
         return ()  # a sleeping job prints nothing
 
+    def removed(self, job_id: int) -> str:
+        return ""
+
 
 def sleeping_agent(
     name: str,

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -27,14 +27,22 @@ class Tail:
         self.request, self.server = request, server
         self.skip = int(request.offset)
         self.room: float = request.room or math.inf
-        self.ended = False
+        self.ended = self._has_begun = False
         self._at: dict[tuple[int, int], int] = {}
         """The bytes already read of each lease's rank."""
 
-    def parts(self, leases: Iterable[Path]) -> list[wire.FromAgent]:
-        """The messages to send now, a few parts at a time; the last one is marked."""
+    def parts(self, leases: Iterable[Path], removed: Callable[[int], str] = lambda _: "") -> list[wire.FromAgent]:
+        """The messages to send now, a few parts at a time; the last one is marked.
+
+        The first one says why output of the job was ``removed``, if some was.
+        """
         most = int(min(CHUNKS_AT_ONCE, self.room))
         parts = [self._part(chunk) for chunk in islice(self._chunks(leases), most)]
+        if not self._has_begun:
+            self._has_begun = True
+            if why := removed(self.request.job_id):
+                parts.insert(0, self._part(wire.LogChunk(server=self.server, removed=why)))
+                most += 1
         self.room -= len(parts)
         if len(parts) < most and not self.request.follow:
             self.ended = True

@@ -22,6 +22,7 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import training_message
 from gavelx.worker.cgroups import writable_cgroup
 from gavelx.worker.devices import Devices
+from gavelx.worker.kept_output import KEEP, KeepOutput, KeptOutput
 from gavelx.worker.logs import segments_of
 from gavelx.worker.outcome import Outcome, Said, never_began, outcome
 from gavelx.worker.running import CannotRunError, job_in
@@ -48,11 +49,18 @@ Json = dict[str, Any]
 class ProcessRunner:
     """The `Runner` of real machines. Checkpoints go to ``shared``/jobs/FOLDER, one folder for each job.
 
-    Processes start there too, unless ``run_in`` names another folder.
+    Processes start there too, unless ``run_in`` names another folder. ``keep`` limits the output of ended leases.
     """
 
     def __init__(
-        self, folder: Folder, shared: Path, devices: Devices, grace_s: float = 15.0, run_in: Path | None = None
+        self,
+        folder: Folder,
+        shared: Path,
+        devices: Devices,
+        grace_s: float = 15.0,
+        run_in: Path | None = None,
+        *,
+        keep: KeepOutput = KEEP,
     ) -> None:
         self.folder, self.shared, self.devices = folder, shared.absolute(), devices
         self.run_in = run_in
@@ -72,6 +80,8 @@ class ProcessRunner:
         self._ready_at_s = -math.inf
         self._meter = Meter(self.measured)
         self._find_again()
+        self._kept = KeptOutput(folder, keep)
+        self._prune()
 
     @property
     def ready(self) -> bool:
@@ -176,6 +186,8 @@ class ProcessRunner:
         if self._moving_to and not self._running:
             for folder in self.folder.all():
                 shutil.rmtree(folder.path, ignore_errors=True)
+            self._kept.clear()
+            self._kept.forget_notes()
             self._ended.clear()
             self._leases_of.clear()
             self._job_of.clear()
@@ -285,6 +297,7 @@ class ProcessRunner:
         return {
             "lease_id": launch.lease_id,
             "job_id": launch.job_id,
+            "owner": launch.owner,
             "boot_id": boot_id(),
             "started_s": self.now_s(),
             "until_monotonic_s": until_s,
@@ -461,8 +474,14 @@ class ProcessRunner:
         report, printed = running.report(), running.printed.progress().steps
         result = outcome(running.launch, exit, report, words, began=began, leaving=leaving, printed=printed)
         self._keep_all(running, result, ended_s)
-        for lease_id in self.folder.prune():
-            self._job_of.pop(lease_id, None)
+        self._prune()
+
+    def _prune(self) -> None:
+        """Remove output that is too old or too much."""
+        for lease_id in self._kept.prune({running.launch["job_id"] for running in self._running.values()}):
+            job = self._job_of.pop(lease_id, None)
+            if job is not None and lease_id in (leases := self._leases_of.get(job[0], [])):
+                leases.remove(lease_id)
 
     def _nothing_left(self, running: Running) -> bool:
         """Kill what is left of a lease whose shim may have been killed, or is stuck; whether nothing is.
@@ -493,6 +512,7 @@ class ProcessRunner:
             self._keep(self.folder.lease(lease_id), running.launch, one, held_s)
         if running.folder.lease_id not in running.lease_ids:  # it has long been over, and is kept for its logs
             running.folder.forget()
+            self._kept.add(running.folder.lease_id)
 
     def _keep(self, folder: LeaseFolder, launch: Json, result: Outcome, held_s: float) -> None:
         """Keep a report until it is acknowledged, on disk if there is room."""
@@ -519,6 +539,7 @@ class ProcessRunner:
         ended = self._ended.pop(report_id, None)
         if ended is not None:
             self.folder.lease(ended.lease_id).acknowledge()
+            self._kept.add(ended.lease_id)
 
     def tell_again(self, lease_id: int) -> None:
         ended = self.folder.lease(lease_id).acknowledged()
@@ -527,6 +548,9 @@ class ProcessRunner:
 
     def leases_of(self, job_id: int) -> Sequence[Path]:
         return [self.folder.lease(lease_id).path for lease_id in self._leases_of.get(job_id, [])]
+
+    def removed(self, job_id: int) -> str:
+        return self._kept.why_removed(job_id)
 
     def close(self) -> None:
         """Release everything; running leases continue without the agent."""

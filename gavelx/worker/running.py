@@ -81,3 +81,6 @@ class Runner(Protocol):
 
     def leases_of(self, job_id: int) -> Sequence[Path]:
         """Folders with the output of a job on this server, oldest lease first."""
+
+    def removed(self, job_id: int) -> str:
+        """Why some output of a job was removed here; nothing if none was."""

@@ -2,6 +2,7 @@
 
     FOLDER/identity.json        id of the agent (a new folder is another agent), and of the scheduler's log
     FOLDER/lock                 held by the one agent that uses it
+    FOLDER/removed/             notes of output that was removed (kept_output)
     FOLDER/leases/LEASE_ID/     launch.json lease.json report.json exit.json shim.json sizes.json out.*.log, and
                                 ended.json until the scheduler has acknowledged it, acknowledged.json from then on
 
@@ -12,7 +13,6 @@ import contextlib
 import fcntl
 import os
 import secrets
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,8 +36,6 @@ from gavelx.worker.shim import (
 
 IDENTITY, LOCK = "identity.json", "lock"
 ENDED, ACKNOWLEDGED = "ended.json", "acknowledged.json"
-LEASES_KEPT = 256
-"""Folders of ended leases that are kept, for their logs."""
 LEASE_BYTES = 1024
 Json = dict[str, Any]
 
@@ -124,7 +122,7 @@ class LeaseFolder:
         write_json(self.path / ENDED, ended, durable=True)
 
     def forget(self) -> None:
-        """Nothing of it has to be reported: it is kept for its logs, until it is among the oldest."""
+        """Nothing of it has to be reported: it is kept for its logs, until it is too old or too much."""
         with contextlib.suppress(OSError):
             write_json(self.path / ACKNOWLEDGED, {})
 
@@ -188,13 +186,6 @@ class Folder:
         folder = self.lease(lease_id)
         folder.path.mkdir(mode=0o700)
         return folder
-
-    def prune(self) -> list[int]:
-        """Delete the oldest leases that ended and were acknowledged; return their ids."""
-        done = [lease for lease in self.all() if (lease.path / ACKNOWLEDGED).exists()]
-        for lease in done[:-LEASES_KEPT]:
-            shutil.rmtree(lease.path, ignore_errors=True)
-        return [lease.lease_id for lease in done[:-LEASES_KEPT]]
 
     def close(self) -> None:
         os.close(self._lock)

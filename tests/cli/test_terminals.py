@@ -7,8 +7,10 @@ import sys
 
 import pytest
 
+from gavelx.cli import clients
 from gavelx.cli.clients import shown
-from gavelx.rpc.channels import USE_PROXY, _options
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.channels import USE_PROXY, Access, _options
 
 
 @pytest.mark.parametrize(
@@ -55,3 +57,26 @@ def test_each_line_of_a_log_has_its_time() -> None:
     code = "import logging; from gavelx.cli.output import log_with_times as go; go(); logging.info('serving')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO serving\n", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("text", "removed", "said"),
+    [
+        (b"", "was removed after 30 days", "job 7: its output on one was removed after 30 days"),
+        (b"hi", "was removed after 30 days", "job 7: some of its output on one was removed after 30 days"),
+        (b"hi", "", ""),
+        (b"", "", "job 7 has printed nothing so far"),
+    ],
+)
+def test_logs_say_whether_output_was_removed(
+    text: bytes,
+    removed: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    chunks = [wire.LogChunk(server="one", removed=removed)] if removed else []
+    chunks += [wire.LogChunk(server="one", text=text)] if text else []
+    monkeypatch.setattr(clients, "stream", lambda *_: iter(chunks))
+    clients.run_logs(Access("127.0.0.1:1"), 7, follow=False, raw=False, as_json=False)
+    assert capfd.readouterr().err.strip() == said

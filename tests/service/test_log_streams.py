@@ -11,7 +11,7 @@ import pytest
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.refused import RefusedError
 from gavelx.service.agents import log_streams as reading
-from gavelx.service.agents.log_streams import ROOM, LogStreams
+from gavelx.service.agents.log_streams import ROOM, Cursor, LogStreams
 from gavelx.service.agents.session import AgentSession, Stream
 from gavelx.worker.agent import Agent
 from gavelx.worker.devices import Devices
@@ -84,6 +84,21 @@ def test_a_slow_reader_gets_everything_and_only_so_much_is_under_way(tmp_path: P
             assert between.carried <= n + ROOM
         assert text == TEXT
         assert between.agent.wait_s() > 0  # nothing is left to be sent at once
+        carrying.cancel()
+
+    run(main())
+
+
+def test_a_reader_hears_once_that_output_was_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(Printed, "removed", lambda _, job_id: f"of job {job_id} was removed after 30 days")
+        between, taken = Between(tmp_path), Cursor()
+        carrying = asyncio.create_task(between.carry())
+        for first in (True, False):
+            chunks = [chunk async for chunk in taken.news(0, between.read())]
+            said = [(chunk.server, chunk.removed) for chunk in chunks if chunk.removed]
+            assert said == ([("one", "of job 7 was removed after 30 days")] if first else [])
+            assert b"".join(chunk.text for chunk in chunks) == (TEXT if first else b"")
         carrying.cancel()
 
     run(main())

@@ -59,22 +59,6 @@ def test_a_folder_beside_the_leases_is_none_of_them(tmp_path: Path) -> None:
     folder.close()
 
 
-def test_old_leases_are_forgotten_but_never_what_nobody_heard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(state, "LEASES_KEPT", 2)
-    folder = Folder(tmp_path)
-    for lease_id in range(1, 12):
-        lease = folder.create(lease_id)
-        lease.keep_ended({"lease_id": lease_id})
-        if lease_id != 3:
-            lease.acknowledge()
-    folder.prune()
-    assert [lease.lease_id for lease in folder.all()] == [3, 10, 11]
-    assert folder.lease(3).ended() == {"lease_id": 3}
-    folder.close()
-
-
 def test_a_lease_is_rewritten_in_place_when_there_is_no_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

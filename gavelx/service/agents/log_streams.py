@@ -28,11 +28,17 @@ class Cursor:
 
     def __init__(self) -> None:
         self._at: dict[tuple[int, int, int], int] = {}  # by server, lease and rank
+        self._removed: set[int] = set()  # servers that said that they removed some
 
     async def news(self, server_id: int, chunks: AsyncIterator[wire.LogChunk]) -> AsyncIterator[wire.LogChunk]:
         """What is new of what a server sends, which begins at the beginning."""
         place: dict[tuple[int, int, int], int] = {}
         async for chunk in chunks:
+            if chunk.removed:
+                if server_id not in self._removed:
+                    self._removed.add(server_id)
+                    yield chunk
+                continue
             key = server_id, chunk.lease_id, chunk.rank
             begin = place.get(key, 0) + chunk.dropped
             end = place[key] = begin + len(chunk.text)
