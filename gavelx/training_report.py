@@ -62,3 +62,13 @@ NO_BITS_SAID = Reproducibility()
 def _number(value: object) -> float:
     good = isinstance(value, int | float) and abs(value) <= KNOWN_MOST  # neither NaN nor an int that is no float
     return float(value) if good else math.nan  # type: ignore[arg-type]
+
+
+def silent_words(for_s: float, usual_s: float) -> str:
+    """For how long a job made no step, and how long one usually takes.
+
+    >>> silent_words(95.4, 1.04), silent_words(3600.0, 0.012), silent_words(95.0, 0.0)
+    ('no step for 95 s (usually 1 s)', 'no step for 3,600 s (usually 0.012 s)', 'no step for 95 s')
+    """
+    usual = f"{usual_s:.2g}" if usual_s < 10.0 else f"{usual_s:,.0f}"
+    return f"no step for {for_s:,.0f} s" + (f" (usually {usual} s)" if usual_s > 0.0 else "")

@@ -109,6 +109,7 @@ def run_submit(access: Access, wanted: JobOptions, as_json: bool) -> None:
         slo=wanted.slo,
         preemptible="" if wanted.preemptible == "auto" else wanted.preemptible,
         retries=wanted.retries,
+        restart_if_silent_s=wanted.restart_if_silent,
         duration_s=wanted.duration,
         steps_per_s=_speeds(wanted.speed or ()),
     )

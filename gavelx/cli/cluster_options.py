@@ -146,6 +146,14 @@ class JobOptions:
             help="Launch it again after at most N failures in a row without a saved step (default: see serve).",
         ),
     ] = None
+    restart_if_silent: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            metavar="SECONDS",
+            help="If it made steps and then none for so long, it counts as failed and starts again; 0: never.",
+        ),
+    ] = 0.0
     count: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Number of such jobs to submit.")] = 1
     request_id: Annotated[
         str, typer.Option(help="A name of your choice: a second submission with it makes no second job.")

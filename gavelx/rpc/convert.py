@@ -89,7 +89,7 @@ def check_spec(spec: wire.JobSpec) -> None:
         raise UserError(f"job_type is {spec.job_type[:80]!r}", expected="a job type of the throughput table")
     if spec.workers > WORKERS_MAX:
         raise UserError(f"workers is {spec.workers}", expected=f"1 to {WORKERS_MAX}")
-    for field in ("total_steps", "weight", "slo", "duration_s"):
+    for field in ("total_steps", "weight", "slo", "duration_s", "restart_if_silent_s"):
         if getattr(spec, field) != 0.0:
             most = STEPS_MAX if field == "total_steps" else 1e12
             _number(getattr(spec, field), field, most)
@@ -148,6 +148,7 @@ def note_of(spec: wire.JobSpec) -> dict[str, Any]:
         "environment": dict(spec.environment),
         "one_process_per_server": spec.one_process_per_server,
         "request_id": spec.request_id,
+        "restart_if_silent_s": spec.restart_if_silent_s,
     }
     return {name: value for name, value in said.items() if value}
 

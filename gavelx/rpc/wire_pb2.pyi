@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "job_type", "workers", "total_steps", "weight", "command", "environment", "one_process_per_server", "slo", "duration_s", "steps_per_s", "request_id", "preemptible", "retries", "elasticity")
+    __slots__ = ("name", "job_type", "workers", "total_steps", "weight", "command", "environment", "one_process_per_server", "slo", "duration_s", "steps_per_s", "request_id", "preemptible", "retries", "restart_if_silent_s", "elasticity")
     class EnvironmentEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -36,6 +36,7 @@ class JobSpec(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     PREEMPTIBLE_FIELD_NUMBER: _ClassVar[int]
     RETRIES_FIELD_NUMBER: _ClassVar[int]
+    RESTART_IF_SILENT_S_FIELD_NUMBER: _ClassVar[int]
     ELASTICITY_FIELD_NUMBER: _ClassVar[int]
     name: str
     job_type: str
@@ -51,8 +52,9 @@ class JobSpec(_message.Message):
     request_id: str
     preemptible: str
     retries: int
+    restart_if_silent_s: float
     elasticity: str
-    def __init__(self, name: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., total_steps: _Optional[float] = ..., weight: _Optional[float] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., one_process_per_server: bool = ..., slo: _Optional[float] = ..., duration_s: _Optional[float] = ..., steps_per_s: _Optional[_Mapping[str, float]] = ..., request_id: _Optional[str] = ..., preemptible: _Optional[str] = ..., retries: _Optional[int] = ..., elasticity: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., total_steps: _Optional[float] = ..., weight: _Optional[float] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., one_process_per_server: bool = ..., slo: _Optional[float] = ..., duration_s: _Optional[float] = ..., steps_per_s: _Optional[_Mapping[str, float]] = ..., request_id: _Optional[str] = ..., preemptible: _Optional[str] = ..., retries: _Optional[int] = ..., restart_if_silent_s: _Optional[float] = ..., elasticity: _Optional[str] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("version", "jobs")
@@ -81,7 +83,7 @@ class StatusRequest(_message.Message):
     def __init__(self, version: _Optional[int] = ..., job_ids: _Optional[_Iterable[int]] = ..., ended: bool = ..., limit: _Optional[int] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("job_id", "name", "owner", "job_type", "workers", "state", "steps_done", "total_steps", "promised_share", "promised_s", "received_s", "accelerator", "servers", "submitted_s_ago", "spent_usd", "failures", "reason", "weight", "duration_s", "restarts", "lost_s", "protected", "said_steps", "left_s", "left_lower_s", "left_upper_s", "elasticity", "devices", "batch", "determinism", "order", "sizes")
+    __slots__ = ("job_id", "name", "owner", "job_type", "workers", "state", "steps_done", "total_steps", "promised_share", "promised_s", "received_s", "accelerator", "servers", "submitted_s_ago", "spent_usd", "failures", "reason", "weight", "duration_s", "restarts", "lost_s", "protected", "said_steps", "left_s", "left_lower_s", "left_upper_s", "elasticity", "devices", "batch", "determinism", "order", "sizes", "silent_s", "usual_step_s")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -114,6 +116,8 @@ class JobStatus(_message.Message):
     DETERMINISM_FIELD_NUMBER: _ClassVar[int]
     ORDER_FIELD_NUMBER: _ClassVar[int]
     SIZES_FIELD_NUMBER: _ClassVar[int]
+    SILENT_S_FIELD_NUMBER: _ClassVar[int]
+    USUAL_STEP_S_FIELD_NUMBER: _ClassVar[int]
     job_id: int
     name: str
     owner: str
@@ -146,7 +150,9 @@ class JobStatus(_message.Message):
     determinism: str
     order: str
     sizes: _containers.RepeatedCompositeFieldContainer[SizeShare]
-    def __init__(self, job_id: _Optional[int] = ..., name: _Optional[str] = ..., owner: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., state: _Optional[str] = ..., steps_done: _Optional[float] = ..., total_steps: _Optional[float] = ..., promised_share: _Optional[float] = ..., promised_s: _Optional[float] = ..., received_s: _Optional[float] = ..., accelerator: _Optional[str] = ..., servers: _Optional[_Iterable[str]] = ..., submitted_s_ago: _Optional[float] = ..., spent_usd: _Optional[float] = ..., failures: _Optional[int] = ..., reason: _Optional[str] = ..., weight: _Optional[float] = ..., duration_s: _Optional[float] = ..., restarts: _Optional[int] = ..., lost_s: _Optional[float] = ..., protected: bool = ..., said_steps: _Optional[float] = ..., left_s: _Optional[float] = ..., left_lower_s: _Optional[float] = ..., left_upper_s: _Optional[float] = ..., elasticity: _Optional[str] = ..., devices: _Optional[int] = ..., batch: _Optional[int] = ..., determinism: _Optional[str] = ..., order: _Optional[str] = ..., sizes: _Optional[_Iterable[_Union[SizeShare, _Mapping]]] = ...) -> None: ...
+    silent_s: float
+    usual_step_s: float
+    def __init__(self, job_id: _Optional[int] = ..., name: _Optional[str] = ..., owner: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., state: _Optional[str] = ..., steps_done: _Optional[float] = ..., total_steps: _Optional[float] = ..., promised_share: _Optional[float] = ..., promised_s: _Optional[float] = ..., received_s: _Optional[float] = ..., accelerator: _Optional[str] = ..., servers: _Optional[_Iterable[str]] = ..., submitted_s_ago: _Optional[float] = ..., spent_usd: _Optional[float] = ..., failures: _Optional[int] = ..., reason: _Optional[str] = ..., weight: _Optional[float] = ..., duration_s: _Optional[float] = ..., restarts: _Optional[int] = ..., lost_s: _Optional[float] = ..., protected: bool = ..., said_steps: _Optional[float] = ..., left_s: _Optional[float] = ..., left_lower_s: _Optional[float] = ..., left_upper_s: _Optional[float] = ..., elasticity: _Optional[str] = ..., devices: _Optional[int] = ..., batch: _Optional[int] = ..., determinism: _Optional[str] = ..., order: _Optional[str] = ..., sizes: _Optional[_Iterable[_Union[SizeShare, _Mapping]]] = ..., silent_s: _Optional[float] = ..., usual_step_s: _Optional[float] = ...) -> None: ...
 
 class SizeShare(_message.Message):
     __slots__ = ("accelerator", "devices", "batch", "share")
@@ -405,7 +411,7 @@ class Heartbeat(_message.Message):
     def __init__(self, sent_s: _Optional[float] = ..., leases: _Optional[_Iterable[_Union[LeaseReport, _Mapping]]] = ..., leaving: bool = ...) -> None: ...
 
 class LeaseReport(_message.Message):
-    __slots__ = ("lease_id", "job_id", "steps_done", "saved_steps", "held_s", "steps_per_s", "memory_bytes", "device_use", "total_steps", "sizes", "next_id", "leaving", "handover", "training")
+    __slots__ = ("lease_id", "job_id", "steps_done", "saved_steps", "held_s", "steps_per_s", "memory_bytes", "device_use", "total_steps", "sizes", "next_id", "leaving", "handover", "training", "silent_s", "usual_step_s")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STEPS_DONE_FIELD_NUMBER: _ClassVar[int]
@@ -420,6 +426,8 @@ class LeaseReport(_message.Message):
     LEAVING_FIELD_NUMBER: _ClassVar[int]
     HANDOVER_FIELD_NUMBER: _ClassVar[int]
     TRAINING_FIELD_NUMBER: _ClassVar[int]
+    SILENT_S_FIELD_NUMBER: _ClassVar[int]
+    USUAL_STEP_S_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     job_id: int
     steps_done: float
@@ -434,7 +442,9 @@ class LeaseReport(_message.Message):
     leaving: int
     handover: Handover
     training: Training
-    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., steps_done: _Optional[float] = ..., saved_steps: _Optional[float] = ..., held_s: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., device_use: _Optional[float] = ..., total_steps: _Optional[float] = ..., sizes: _Optional[int] = ..., next_id: _Optional[int] = ..., leaving: _Optional[int] = ..., handover: _Optional[_Union[Handover, _Mapping]] = ..., training: _Optional[_Union[Training, _Mapping]] = ...) -> None: ...
+    silent_s: float
+    usual_step_s: float
+    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., steps_done: _Optional[float] = ..., saved_steps: _Optional[float] = ..., held_s: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., device_use: _Optional[float] = ..., total_steps: _Optional[float] = ..., sizes: _Optional[int] = ..., next_id: _Optional[int] = ..., leaving: _Optional[int] = ..., handover: _Optional[_Union[Handover, _Mapping]] = ..., training: _Optional[_Union[Training, _Mapping]] = ..., silent_s: _Optional[float] = ..., usual_step_s: _Optional[float] = ...) -> None: ...
 
 class Training(_message.Message):
     __slots__ = ("epochs", "epoch_samples", "first_loss", "loss", "accuracy", "determinism", "order")
@@ -479,7 +489,7 @@ class Renewed(_message.Message):
     def __init__(self, sent_s: _Optional[float] = ..., valid_for_s: _Optional[float] = ..., lease_ids: _Optional[_Iterable[int]] = ..., log_mark: _Optional[str] = ...) -> None: ...
 
 class Launch(_message.Message):
-    __slots__ = ("lease_id", "job_id", "job_type", "command", "environment", "slots", "world_size", "first_rank", "processes", "master_address", "master_port", "until_step", "saved_steps", "steps_per_s", "owner", "name", "sent_s", "valid_for_s", "folder", "log_mark", "elasticity", "workers", "size", "numbers", "continues")
+    __slots__ = ("lease_id", "job_id", "job_type", "command", "environment", "slots", "world_size", "first_rank", "processes", "master_address", "master_port", "until_step", "saved_steps", "steps_per_s", "owner", "name", "sent_s", "valid_for_s", "folder", "log_mark", "elasticity", "workers", "size", "numbers", "restart_if_silent_s", "continues")
     class EnvironmentEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -511,6 +521,7 @@ class Launch(_message.Message):
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    RESTART_IF_SILENT_S_FIELD_NUMBER: _ClassVar[int]
     CONTINUES_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     job_id: int
@@ -536,8 +547,9 @@ class Launch(_message.Message):
     workers: int
     size: Size
     numbers: _containers.RepeatedScalarFieldContainer[int]
+    restart_if_silent_s: float
     continues: int
-    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., job_type: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., slots: _Optional[_Iterable[int]] = ..., world_size: _Optional[int] = ..., first_rank: _Optional[int] = ..., processes: _Optional[int] = ..., master_address: _Optional[str] = ..., master_port: _Optional[int] = ..., until_step: _Optional[float] = ..., saved_steps: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., owner: _Optional[str] = ..., name: _Optional[str] = ..., sent_s: _Optional[float] = ..., valid_for_s: _Optional[float] = ..., folder: _Optional[str] = ..., log_mark: _Optional[str] = ..., elasticity: _Optional[str] = ..., workers: _Optional[int] = ..., size: _Optional[_Union[Size, _Mapping]] = ..., numbers: _Optional[_Iterable[int]] = ..., continues: _Optional[int] = ...) -> None: ...
+    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., job_type: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., slots: _Optional[_Iterable[int]] = ..., world_size: _Optional[int] = ..., first_rank: _Optional[int] = ..., processes: _Optional[int] = ..., master_address: _Optional[str] = ..., master_port: _Optional[int] = ..., until_step: _Optional[float] = ..., saved_steps: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., owner: _Optional[str] = ..., name: _Optional[str] = ..., sent_s: _Optional[float] = ..., valid_for_s: _Optional[float] = ..., folder: _Optional[str] = ..., log_mark: _Optional[str] = ..., elasticity: _Optional[str] = ..., workers: _Optional[int] = ..., size: _Optional[_Union[Size, _Mapping]] = ..., numbers: _Optional[_Iterable[int]] = ..., restart_if_silent_s: _Optional[float] = ..., continues: _Optional[int] = ...) -> None: ...
 
 class Size(_message.Message):
     __slots__ = ("generation", "rank_of_number", "batch", "parts_of_rank")

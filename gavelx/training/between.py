@@ -87,17 +87,19 @@ class Between:
         """Save, unless nothing changed, and return whether all is safe."""
         if not self.saving.changed:
             return True
+        self.report(saving=True)
         saved = self.saving.save(self.agreement)
         self.report()
         return saved
 
-    def report(self) -> None:
-        """Tell the agent how far the job is; the first process does so for all."""
+    def report(self, *, saving: bool = False) -> None:
+        """Tell the agent how far the job is, and whether it is ``saving``; the first process does so for all."""
         if self.agreement.rank > 0:
             return
         saved = self.saving.newest
         self._reports.write(
             **self._told(),
+            saving=saving,
             checkpoint_s=saved.seconds if saved else None,
             checkpoint_bytes=saved.bytes if saved else None,
             **(self.elastic.report() if self.elastic else {}),

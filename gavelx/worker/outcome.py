@@ -10,6 +10,7 @@
 | exited with 0, unasked, and has saved more      | stopped by itself in time: what is saved counts        |
 | the same, with nothing more saved               | failed: otherwise it would be launched for ever        |
 | the same, as it was to stop or to lapse anyway  | stopped                                                |
+| was asked to stop because it made no step       | failed: what is saved counts                           |
 | was asked to stop, whatever its exit code       | stopped: what is saved counts                          |
 | was asked by its shim, and not by the agent     | stopped if it has saved more, else failed              |
 | is of an elastic job, and its processes left it | stopped, and left: the job goes on in another lease    |
@@ -46,6 +47,8 @@ class Said:
     """The last step by its own word; 0 if it says none."""
     sizes: int = 0
     """How many sizes it has had since its launch, of a job that can be resized while it runs."""
+    saving: bool = False
+    """It writes a checkpoint."""
     training: TrainingReport | None = None
     bits: Reproducibility = NO_BITS_SAID
 
@@ -59,7 +62,7 @@ class Said:
         sizes = generation + 1 if isinstance(generation, int) and 0 <= generation < SIZES_MAX else 0
         complete = report.get("complete") is True
         training, bits = TrainingReport.of(report), Reproducibility.of(report)
-        return Said(max(saved, done), saved, complete, total, sizes, training, bits)
+        return Said(max(saved, done), saved, complete, total, sizes, report.get("saving") is True, training, bits)
 
 
 def _steps(value: object) -> float:
@@ -112,17 +115,21 @@ def outcome(  # noqa: PLR0911  # one a row of the table
     began: bool = True,
     leaving: bool = False,
     printed: float = 0.0,
+    hung: str = "",
 ) -> Outcome:
     """The outcome of one lease. ``last_words`` is the end of the job's output, for the message.
 
     ``began``: its processes were started, as far as we know. ``leaving``: it was to stop or about to expire, as
     far as the agent knows. The job may have seen that before the shim did, and the shim may have read wrong values
-    in files that the job can write. ``printed``: the steps that it had done by its output.
+    in files that the job can write. ``printed``: the steps that it had done by its output. ``hung``: why the agent
+    asked it to stop, if it made no step.
     """
     said = Said.of(report)
     saved = max(float(launch["saved_steps"]), said.saved_steps if said else 0.0)
     if said and said.complete:
         return Outcome(max(saved, said.steps_done), False, True, 0, "complete")
+    if hung:
+        return Outcome(saved, True, False, -signal.SIGKILL, hung)
     if never_began(exit, began=began):
         why = "this server could not begin it" if exit is None else str(exit["failed"]["reason"])
         return Outcome(saved, False, False, CANNOT_RUN, why)

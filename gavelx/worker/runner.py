@@ -28,6 +28,7 @@ from gavelx.worker.outcome import Outcome, Said, never_began, outcome
 from gavelx.worker.running import CannotRunError, job_in
 from gavelx.worker.running_job import Running
 from gavelx.worker.shim import boot_id, kill, kill_cgroup, marked, open_file, remove_cgroup, start_ticks
+from gavelx.worker.silence import LOOK_S, Silence
 from gavelx.worker.sizes import Size, environment_of
 from gavelx.worker.state import Folder, LeaseFolder
 from gavelx.worker.surroundings import passed_on, visible
@@ -150,6 +151,7 @@ class ProcessRunner:
             handed_s=sizes.get("handed_s"),
             handed_steps=sizes.get("handed_steps", 0.0),
             stop=str(lease.get("reason", "")),
+            is_hung=lease.get("hung") is True,
         )
         if sizes:
             folder.write_lease(running.lease())
@@ -303,6 +305,7 @@ class ProcessRunner:
             "until_monotonic_s": until_s,
             "until_step": until_step,
             "valid_for_s": launch.valid_for_s,
+            "restart_if_silent_s": launch.restart_if_silent_s,
             "saved_steps": launch.saved_steps,
             "log_mark": launch.log_mark,
             "grace_s": self.grace_s,
@@ -386,6 +389,8 @@ class ProcessRunner:
             leaving=running.leaving,
             training=training_message(said.training, said.bits),
         )
+        if running.silence is not None and running.silence.is_long:
+            report.silent_s, report.usual_step_s = running.silence.for_s, running.silence.usual_s
         if size is None or not size.slots:
             return [report]
         after = wire.LeaseReport()
@@ -434,6 +439,7 @@ class ProcessRunner:
         for running in self._all():
             self._hear_of_the_next_size(running)
             self._hurry_if_complete(running)
+            self._look_for_steps(running)
             if not running.shim_lives():
                 self._finish(running)
             elif self.now_s() >= running.until_s + STUCK_S:
@@ -462,6 +468,29 @@ class ProcessRunner:
         if self.now_s() >= running.complete_s + self.grace_s:
             self.stop(running.now.lease_id, "it is complete and did not exit")
 
+    def _look_for_steps(self, running: Running) -> None:
+        """Notice that rank 0, if it is here, makes no step any more; stop the job if its user wants that."""
+        now_s, silence = self.now_s(), running.silence
+        if (silence is not None and now_s < silence.at_s + LOOK_S) or not running.has_first_rank:
+            return
+        said, launch = self._said(running), running.launch
+        if silence is None:
+            done = said.steps_done - float(launch["saved_steps"])
+            found = running.shim is None and done > 0.0  # by an agent that was started again
+            usual_s = self._held_s(running, now_s)[0] / done if found else 0.0
+            running.silence = Silence(said.steps_done, said.saved_steps, now_s, usual_s)
+            return
+        last = launch["until_step"] or said.total_steps or math.inf
+        is_busy = said.complete or said.steps_done >= last or running.next is not None or bool(running.stop)
+        was_long = silence.is_long
+        silence.look(now_s, said.steps_done, said.saved_steps, saving=said.saving, busy=is_busy)
+        if silence.is_long and not was_long:
+            log.warning("lease %d of job %d: %s", running.now.lease_id, launch["job_id"], silence.words())
+        most_s = launch.get("restart_if_silent_s") or math.inf
+        if silence.is_known and silence.for_s >= most_s and not running.stop:
+            running.is_hung = True
+            self.stop(running.now.lease_id, silence.words())
+
     def _finish(self, running: Running) -> None:
         exit = None if running.shim_was_killed else running.folder.exit()
         if (exit is None or running.shim is None) and not self._nothing_left(running):
@@ -472,7 +501,16 @@ class ProcessRunner:
             self._ready_at_s = self.now_s() + PAUSE_S
         words, leaving = last_words(running.folder, exit), running.was_leaving(ended_s)
         report, printed = running.report(), running.printed.progress().steps
-        result = outcome(running.launch, exit, report, words, began=began, leaving=leaving, printed=printed)
+        result = outcome(
+            running.launch,
+            exit,
+            report,
+            words,
+            began=began,
+            leaving=leaving,
+            printed=printed,
+            hung=running.stop if running.is_hung else "",
+        )
         self._keep_all(running, result, ended_s)
         self._prune()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from gavelx.worker.printed import Printed
 from gavelx.worker.shim import SPEECHLESS
+from gavelx.worker.silence import Silence
 from gavelx.worker.sizes import Size
 from gavelx.worker.state import LeaseFolder
 
@@ -39,6 +40,10 @@ class Running:
     """Time at which the job reported that all of its steps are done."""
     points: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=PACE_POINTS))
     """Times and steps of its latest reports."""
+    silence: Silence | None = None
+    """None: nobody has looked at its steps yet."""
+    is_hung: bool = False
+    """It was asked to stop because it made no step."""
     killed: dict[int, int | None] = field(default_factory=dict)
     """Processes that the agent itself has killed, and when they started."""
     printed: Printed = field(init=False)
@@ -50,6 +55,11 @@ class Running:
     def lease_ids(self) -> list[int]:
         """Those under which the scheduler knows it."""
         return [self.now.lease_id, *([self.next.lease_id] if self.next is not None and self.next.slots else [])]
+
+    @property
+    def has_first_rank(self) -> bool:
+        """Whether rank 0 is here, which speaks for the whole job."""
+        return any(self.now.rank_of(number) == 0 for number in self.now.numbers)
 
     @property
     def devices(self) -> list[str]:
@@ -123,5 +133,6 @@ class Running:
             "until_step": self.launch["until_step"],
             "stop": bool(self.stop),
             "reason": self.stop[:400],
+            "hung": self.is_hung,
             **size.words,
         }

@@ -1,9 +1,15 @@
 """What a job that waits, or runs again, is said to wait for."""
 
+import pytest
+
+from gavelx.errors import UserError
 from gavelx.jobs import Job
 from gavelx.mechanism.events import JobSubmitted, ServerOffers
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.convert import check_spec, note_of
 from gavelx.service.api.explain import explained
+from gavelx.service.api.status import Asked
+from gavelx.service.api.status import _job as job_status
 from gavelx.service.api.waiting import Waiting
 from gavelx.service.store.records import Entry
 from tests.service.desk import Desk
@@ -106,5 +112,44 @@ def test_a_failed_job_says_when_it_is_tried_again() -> None:
         again_s = desk.state.mechanism.failures.until_s(0)
         assert again_s > 0
         assert f"it is tried again in {again_s:,.0f} s" in why(desk, 0)
+
+    run(main())
+
+
+def test_a_job_that_hangs_says_so_in_status_and_explain() -> None:
+    async def main() -> None:
+        desk = Desk()
+        session, stream = await desk.agent("one", 1)
+        desk.submit(1e6)
+        desk.wake()
+        (run_,) = desk.state.runs.values()
+        for silent_s, words in ((95.0, "no step for 95 s (usually 1 s)"), (0.0, "")):
+            report = wire.LeaseReport(lease_id=run_.lease.id, job_id=0, steps_done=7.0, silent_s=silent_s)
+            report.usual_step_s = 1.0
+            beat = wire.Heartbeat(sent_s=2.0, leases=[report])
+            desk.here.receive(session, stream, wire.FromAgent(heartbeat=beat))
+            message = job_status(desk.state, desk.here, 0, 0.0, Asked(desk.state, [0], 0.0))
+            assert (message.state, message.reason, message.silent_s) == ("running", words, silent_s)
+            document = explained(desk.state, desk.here, 0, 0.0)
+            assert (f"it runs, but made {words}" in document["why"]) == bool(words)
+            assert document.get("silent_s", 0.0) == silent_s
+            assert desk.here.progress.silent() == bool(words)
+
+    run(main())
+
+
+def test_how_long_a_job_may_be_silent_reaches_its_agent() -> None:
+    async def main() -> None:
+        desk = Desk()
+        spec = wire.JobSpec(command=["true"], restart_if_silent_s=120.0)
+        check_spec(spec)
+        _, stream = await desk.agent("one", 1)
+        desk._apply([Entry(JobSubmitted(0.0, Job(0, "net", 1e6)), note_of(spec))])
+        desk.wake()
+        said = [stream._queue.get_nowait() for _ in range(stream._queue.qsize())]
+        launches = [one.launch for one in said if one is not None and one.HasField("launch")]
+        assert [launch.restart_if_silent_s for launch in launches] == [120.0]
+        with pytest.raises(UserError, match="restart_if_silent_s is -1"):
+            check_spec(wire.JobSpec(command=["true"], restart_if_silent_s=-1.0))
 
     run(main())

@@ -118,6 +118,7 @@ class LaunchQueue:
             workers=known.job.scale_factor,
             size=self._size(run) if elastic else None,
             numbers=run.numbers_on(part) if elastic else (),
+            restart_if_silent_s=known.spec.get("restart_if_silent_s", 0.0),
             continues=over_from.lease.id if over_from is not None and over_from.on(server_id) else None,
         )
 

@@ -32,6 +32,10 @@ class ProgressReports:
     def __len__(self) -> int:
         return len(self._reports)
 
+    def silent(self) -> int:
+        """How many leases report that their job makes no step any more."""
+        return sum(report.silent_s > 0.0 for report in self._reports.values())
+
     def get(self, lease_id: int) -> wire.LeaseReport | None:
         return self._reports.get(lease_id)
 

@@ -16,10 +16,11 @@ from gavelx.mechanism.view import JobView
 from gavelx.metrics import known as plain
 from gavelx.mixes import is_mix
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.convert import safe_number
 from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.api.calls import Call
 from gavelx.service.api.naming import RULE
-from gavelx.service.api.waiting import NEW, Waiting, failures
+from gavelx.service.api.waiting import NEW, Waiting, failures, silent
 from gavelx.service.state.state import JobRecord, State
 from gavelx.throughputs import Setting
 
@@ -85,6 +86,8 @@ def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> d
         document["state"] = "stopping" if run.stopping else "running"
         document["servers"] = [state.machines[part.server_id].name for part in run.parts]
         document["accelerator"] = run.lease.configuration.types
+        if (report := here.progress.get(run.lease.id)) is not None and (silent_s := safe_number(report.silent_s)):
+            document |= {"silent_s": silent_s, "usual_step_s": safe_number(report.usual_step_s)}
         if job.elastic is not None:
             document["size"] = {"devices": len(run.lease.devices), "batch": run.lease.configuration.batch}
     why = _why(state, here, document, live, now_s)
@@ -191,14 +194,17 @@ def _why(state: State, here: AgentRegistry, document: dict[str, Any], live: JobV
     if document["state"] == "running":
         run = state.runs.latest_of(job_id)
         assert run is not None
-        silent = [
+        away = [
             state.machines[part.server_id].name
             for part in run.parts
             if (session := here.here.get(part.server_id)) is None or session.stream is None
         ]
-        if silent:
-            return f"it was given devices on {', '.join(silent)}, which is silent"
-        return "; ".join(filter(None, ("it runs", _kept(document), limited)))
+        if away:
+            return f"it was given devices on {', '.join(away)}, which is silent"
+        hung = silent(here.progress.get(run.lease.id))
+        return "; ".join(
+            filter(None, (f"it runs, but made {hung}" if hung else "it runs", _kept(document), limited))
+        )
     if document["state"] == "stopping":
         return "it was asked to stop and gives its devices up; it will go on from what it saves"
     if document["allocation"] is None or not state.mechanism.servers():

@@ -8,7 +8,10 @@ from numpy.typing import NDArray
 
 from gavelx.mechanism.protection import Protection
 from gavelx.mechanism.view import JobView
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.convert import safe_number
 from gavelx.service.state.state import JobRecord, State
+from gavelx.training_report import silent_words
 from gavelx.workload import kind_that_fits
 
 Floats = NDArray[np.float64]
@@ -25,6 +28,13 @@ def failures(known: JobRecord) -> str:
     """How often a job has failed, and why the last time; nothing if it never has."""
     times = "once" if known.failures == 1 else f"{known.failures} times, last"
     return f"it failed {times}: {known.reason}" if known.failures else ""
+
+
+def silent(report: wire.LeaseReport | None) -> str:
+    """That a job which runs makes no step any more; nothing if it does, or if nothing is known."""
+    if report is None or not (for_s := safe_number(report.silent_s)):
+        return ""
+    return silent_words(for_s, safe_number(report.usual_step_s))
 
 
 def _jobs(ids: Sequence[int]) -> str:
