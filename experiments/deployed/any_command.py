@@ -17,7 +17,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -118,9 +118,11 @@ def _may(one: Ran) -> bool:
 
 
 def configuration(round_s: float) -> Configuration:
-    """That of ``gavelx serve``, at a dollar an hour for any device."""
+    """That of ``gavelx serve``, at a dollar an hour for any device; failed jobs wait for a round at first."""
     prices = Prices(dict.fromkeys(("cpu", "v100", "k80"), 1.0))
-    return Configuration(load_throughputs("simulation"), prices, DEFAULT.with_round(round_s))
+    return Configuration(
+        load_throughputs("simulation"), prices, replace(DEFAULT, round_s=round_s, retry_s=round_s)
+    )
 
 
 def scripts_of(part: str, long_s: float, times: int = 1) -> dict[str, str]:

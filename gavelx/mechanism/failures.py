@@ -158,8 +158,3 @@ class Failures:
     def over(self, now_s: float) -> list[int]:
         """The servers whose time aside is over."""
         return [server_id for server_id, aside in self.aside.items() if aside.until_s <= now_s]
-
-    def next_s(self, now_s: float) -> list[float]:
-        """When a job is tried again, or a server is."""
-        times = {tries.until_s for tries in self._tries.values()} | {one.until_s for one in self.aside.values()}
-        return sorted(time_s for time_s in times if time_s > now_s)[:1]

@@ -342,7 +342,11 @@ class Mechanism:
             return [GiveUp(event.job_id), *self._finished(j), *self._look_again()]
         self.leasing.release(j)
         commands = [command for server_id in bad for command in self._put_aside(server_id)]
-        wakes = [WakeAt(time_s) for time_s in self.failures.next_s(self._now_s)]
+        times = [
+            self.failures.until_s(event.job_id),
+            *(self.failures.aside[server_id].until_s for server_id in bad),
+        ]
+        wakes = [WakeAt(time_s) for time_s in times if time_s > self._now_s]
         return [*commands, *wakes, *self._look_again()]
 
     def _is_final(self, j: int, event: events.LeaseEnded) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gavelx.cluster import Server
 from gavelx.jobs import Job, Preemptible
-from gavelx.mechanism.commands import Command, GiveUp, Lease, Solve
+from gavelx.mechanism.commands import Command, GiveUp, Lease, Solve, WakeAt
 from gavelx.mechanism.events import Allocated, Event, JobSubmitted, LeaseEnded, Wake, WorkerJoined
 from gavelx.mechanism.mechanism import Mechanism
 from gavelx.mechanism.rules import DEFAULT, Rules
@@ -19,6 +19,7 @@ class Cluster:
         speeds = {Setting("t", name, 1): 1.0 for name, _ in servers}
         self.mechanism = Mechanism(Throughputs(speeds), rules=rules)
         self.given_up: list[int] = []
+        self.wakes = set[float]()
         for server_id, (name, count) in enumerate(servers):
             self.tell(WorkerJoined(0.0, Server(server_id, name, count), 0))
 
@@ -34,6 +35,7 @@ class Cluster:
             else:
                 commands.append(command)
         self.mechanism.validate()
+        self.wakes |= {command.time_s for command in commands if isinstance(command, WakeAt)}
         self.given_up += [command.job_id for command in commands if isinstance(command, GiveUp)]
         return commands
 
@@ -81,6 +83,32 @@ def test_the_end_of_the_wait_is_a_wake() -> None:
     assert lease is not None
     commands = cluster.tell(LeaseEnded(10.0, lease.id, 0, 0.0, 1.0, failed=True, exit_code=1))
     assert 70.0 in [getattr(command, "time_s", None) for command in commands]
+
+
+def test_each_of_several_failed_jobs_is_tried_again_in_its_time() -> None:
+    cluster = Cluster([("v100", 3)])
+    for job_id in range(3):
+        cluster.submit(job_id)
+    for job_id, time_s in ((0, 10.0), (1, 20.0), (2, 30.0)):
+        cluster.fail(job_id, time_s)
+    begun = dict[int, float]()
+    cluster.wakes = {time_s for time_s in cluster.wakes if time_s > 30.0}
+    while cluster.wakes and len(begun) < 3:  # nothing else happens than the wakes that were asked for
+        now_s = min(cluster.wakes)
+        cluster.wakes.remove(now_s)
+        cluster.tell(Wake(now_s))
+        cluster.wakes = {time_s for time_s in cluster.wakes if time_s > now_s}
+        begun |= {job_id: now_s for job_id in cluster.mechanism.leasing.leases if job_id not in begun}
+    assert begun == {0: 70.0, 1: 80.0, 2: 90.0}
+
+
+def test_a_server_put_aside_is_tried_again_where_nothing_else_happens() -> None:
+    cluster = broken(5, 6)
+    for time_s in (10.0, 11.0, 12.0):
+        (job_id,) = [i for i in range(6) if cluster.lease(i)]
+        cluster.fail(job_id, time_s)
+    (aside,) = cluster.mechanism.failures.aside.values()
+    assert aside.until_s in cluster.wakes
 
 
 def test_a_failed_job_tries_another_server_at_once() -> None:

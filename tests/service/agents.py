@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,11 @@ PATIENT = Timing(heartbeat_s=20.0, valid_for_s=60.0, grace_s=30.0)
 """Where it passes by itself: a busy machine is no silent server. Who wants one turns a `tests.clocks.Clock`."""
 
 
-def configuration(rules: Rules = DEFAULT, round_s: float = 1.0) -> Configuration:
+AT_ONCE = replace(DEFAULT, retry_s=0.0)
+"""Failed jobs are launched again without a wait."""
+
+
+def configuration(rules: Rules = AT_ONCE, round_s: float = 1.0) -> Configuration:
     return Configuration(TABLE, Prices({"v100": 3600.0}), rules.with_round(round_s))
 
 

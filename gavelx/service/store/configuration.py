@@ -45,7 +45,9 @@ class Configuration:
     def to_json(self) -> dict[str, Any]:
         table, overheads = self.throughputs, self.rules.overheads
         return {
-            "rules": {name: getattr(self.rules, name) for name in PLAIN},
+            "rules": {
+                name: value for name in PLAIN if (value := getattr(self.rules, name)) != OF_OLD_LOGS.get(name)
+            },
             "overheads": {"": _seconds(overheads.default)}
             | {name: _seconds(each) for name, each in overheads.by_type.items()},
             "table": table.name,
