@@ -88,7 +88,7 @@ class Untold(Desk):
         self.wake()
 
     def status(self, job_id: int) -> wire.JobStatus:
-        return _job(self.state, self.here, job_id, self.now_s, Asked(self.state, [job_id]))
+        return _job(self.state, self.here, job_id, self.now_s, Asked(self.state, [job_id], self.now_s))
 
     def speed(self) -> float:
         return self.state.speeds[Setting("train.py~1", "v100")]
@@ -139,8 +139,9 @@ def test_a_type_of_device_that_comes_later_is_estimated_from_what_is_measured() 
         desk.ends(40.0, complete=True)
         stream, hello = Stream(), wire.Hello(version=1, name="two", accelerator="k80", devices=1, boot_id="boot")
         coming = asyncio.create_task(desk.here.hello(hello, stream))
-        await asyncio.sleep(0)
-        desk.settle()
+        while not coming.done():  # speeds are estimated in a thread
+            await asyncio.sleep(0.01)
+            desk.settle()
         await coming
         way = Setting("train.py~1", "k80")
         assert 0.5 < desk.state.speeds[way] < 7.0

@@ -106,7 +106,8 @@ class Waiting:
         mine_s = behind_s_J[live.index[job_id]] + SOON_S
         rows = order[: int(np.searchsorted(-behind_s_J[order], -mine_s))]
         rows = rows[(live.share[rows] > 0) & (live.throughput[rows][:, usable] > 0).any(axis=1)]
-        return live.id[rows].tolist()
+        ids: list[int] = live.id[rows].tolist()
+        return ids
 
     def _usable_A(self, job_id: int) -> Bools:
         """Of each accelerator type, whether it is here and the job can run on it."""
