@@ -8,6 +8,7 @@ from rich.console import Console
 
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.report.words import NOTHING, between, dollars, number, percent, printable, whole_seconds
+from gavelx.training_report import silent_words
 
 REASONS_MAX = 20
 """Reasons that are printed at most."""
@@ -125,13 +126,23 @@ def reasons(jobs: Sequence[Any], servers: Sequence[Any]) -> list[str]:
     """A line for each reason that jobs and servers are as they are, in full; of many, the most frequent ones."""
     ids: dict[tuple[str, str], list[int]] = {}
     for job in jobs:
-        if job.reason and job.state != "complete":
-            ids.setdefault((job.state, job.reason), []).append(job.job_id)
+        if why := _why(job):
+            ids.setdefault((job.state, why), []).append(job.job_id)
     often = sorted(ids.items(), key=lambda reason: -len(reason[1]))
     lines = [f"{_who(ids, state)}: {printable(reason)}" for (state, reason), ids in often[:REASONS_MAX]]
     if (left_out := len(often) - REASONS_MAX) > 0:
         lines.append(f"{left_out:,} more reasons: gavelx status JOB says that of one job")
     return lines + [f"{one.name} is {one.state}: {printable(one.reason)}" for one in servers if one.reason]
+
+
+def _why(job: Any) -> str:
+    """Why a job is as it is. Of one that runs: that it makes no step any more, and that it failed before."""
+    if job.state not in ("running", "stopping", "complete"):
+        return str(job.reason)
+    silent = silent_words(job.silent_s, job.usual_step_s) if job.silent_s else ""
+    times = "once" if job.failures == 1 else f"{job.failures} times, last"
+    failed = f"it failed {times}: {job.reason}" if job.failures and job.state != "complete" else ""
+    return "; ".join(filter(None, (silent, failed)))
 
 
 def _who(ids: Sequence[int], state: str) -> str:

@@ -137,6 +137,15 @@ def test_a_length_that_no_user_told_is_marked(total: float, said: float, steps: 
     assert column.cell(wire.JobStatus(steps_done=7.0, total_steps=total, said_steps=said)) == steps
 
 
+def test_a_running_job_that_hangs_or_failed_says_so() -> None:
+    hung = wire.JobStatus(job_id=3, state="running", reason="exit code 1", silent_s=95.0, usual_step_s=1.0)
+    assert reasons([hung], []) == ["job 3 runs: no step for 95 s (usually 1 s)"]
+    again = wire.JobStatus(job_id=4, state="running", reason="exit code 1", failures=2)
+    assert reasons([again], []) == ["job 4 runs: it failed 2 times, last: exit code 1"]
+    well = wire.JobStatus(job_id=5, state="running", reason="its server is leaving")
+    assert reasons([well, wire.JobStatus(job_id=6, state="complete", reason="old", failures=1)], []) == []
+
+
 def test_a_job_that_never_reported_a_step_has_a_dash() -> None:
     (column,) = (column for column in JOBS if column.heading == "steps")
     assert column.cell(wire.JobStatus()) == "-"

@@ -20,7 +20,7 @@ def scene(jobs: int, cluster: str) -> emulated.Scene:
 @pytest.mark.parametrize("plain", [0.0, 0.5])
 def test_a_trace_goes_on_agents_just_as_in_the_simulator(plain: float) -> None:
     """The scheduler's state and registry, agents and their messages as they are; where messages take no time."""
-    wanted = scene(24, "v100=2,p100=2,k80=4")
+    wanted = scene(24, "v100=2,p100=4,k80=4")
     jobs = [
         replace(job, preemptible="yes") if job.checkpoints else job  # a cluster has to be told who saves
         for job in with_plain_jobs(wanted.jobs, plain)

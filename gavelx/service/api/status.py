@@ -14,7 +14,7 @@ from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.agents.session import AgentSession
 from gavelx.service.api.auth import Caller
 from gavelx.service.api.calls import Call
-from gavelx.service.api.waiting import Waiting, failures, silent
+from gavelx.service.api.waiting import Waiting
 from gavelx.service.state.state import Machine, State
 
 Floats = NDArray[np.float64]
@@ -133,14 +133,13 @@ def _job(state: State, here: AgentRegistry, job_id: int, now_s: float, asked: As
     message.promised_s, message.received_s = live.promised_s, live.received_s
     message.spent_usd, message.lost_s, message.protected = live.spent_usd, live.lost_s, live.protected
     if (run := state.runs.latest_of(job_id)) is not None:
-        message.state, message.reason = "stopping" if run.stopping else "running", failures(known)
+        message.state = "stopping" if run.stopping else "running"
         message.accelerator = run.lease.configuration.types
         message.devices, message.batch = len(run.lease.devices), run.lease.configuration.batch
         message.servers.extend(state.machines[part.server_id].name for part in run.parts)
         if (report := here.progress.get(run.lease.id)) is not None:
             message.steps_done = max(message.steps_done, min(safe_number(report.steps_done), job.total_steps))
             message.silent_s, message.usual_step_s = safe_number(report.silent_s), safe_number(report.usual_step_s)
-            message.reason = "; ".join(filter(None, (silent(report), message.reason)))
     else:
         message.reason = asked.waiting.why(live, job_id)
     return message
