@@ -4,6 +4,7 @@ import pytest
 
 from gavelx.errors import UserError
 from gavelx.jobs import Job
+from gavelx.mechanism import DEFAULT
 from gavelx.mechanism.events import JobSubmitted, ServerOffers
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import check_spec, note_of
@@ -12,6 +13,7 @@ from gavelx.service.api.status import Asked
 from gavelx.service.api.status import _job as job_status
 from gavelx.service.api.waiting import Waiting
 from gavelx.service.store.records import Entry
+from tests.service.agents import configuration
 from tests.service.desk import Desk
 from tests.service.running import run
 
@@ -99,9 +101,15 @@ def test_jobs_on_devices_that_a_job_cannot_use_are_not_its_reason() -> None:
     run(main())
 
 
+class TriesLater(Desk):
+    """A desk that waits before it launches a failed job again, as services do."""
+
+    made_with = configuration(DEFAULT)
+
+
 def test_a_failed_job_says_when_it_is_tried_again() -> None:
     async def main() -> None:
-        desk = Desk()
+        desk = TriesLater()
         session, stream = await desk.agent("one", 1)
         desk.submit(1e6)
         desk.wake()
