@@ -31,6 +31,8 @@ FEW = 256
 """Ways that are looked at one by one."""
 WORTH = 0.1
 """The price of a second of work that a preemption loses, in seconds for which another job is behind."""
+MOST_OF_A_ROUND = 0.9
+"""A job that waited for a whole round is counted, however the times of messages are rounded."""
 CHUNK = 64
 """Ways looked at together, beyond twice as many as there are devices."""
 
@@ -240,13 +242,13 @@ def candidates(
 def furthest_behind(accounts: Accounts, execution: Execution, now_s: float) -> Candidates:
     """The same configurations, ordered only by how far each is behind its promise now, in turns.
 
-    A job that waits counts once it is behind by what it is promised of half a round.
+    A job that waits counts once it is behind by most of what it is promised of a round.
     """
     live, rules, ways = accounts.live, accounts.rules, accounts.ways
     behind_s = ways.credit_s.copy()
     j = (live.way != NO_WAY).nonzero()[0]
     np.subtract.at(behind_s, live.way[j], now_s - live.since_s[j])
-    counts_V = live.running()[ways.job] | (behind_s >= ways.share * rules.round_s / 2)
+    counts_V = live.running()[ways.job] | (behind_s >= MOST_OF_A_ROUND * ways.share * rules.round_s)
     if execution.quota:
         counts_V &= within_quota(ways, live, rules, now_s)
     turns_V = np.round(behind_s / _turns(ways, live, rules), 6)  # messages take some time: who is equal stays so
