@@ -17,7 +17,7 @@ ALLOWED = {
     "rpc/tokens.py",
     "service/measuring.py",
     "worker/usage.py",
-    "worker/kept.py",
+    "worker/kept_output.py",
 }
 """Certificates, tokens, measured speeds, what a GPU's driver has measured and kept output have dates on them."""
 
