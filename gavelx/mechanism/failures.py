@@ -55,6 +55,11 @@ class Failures:
         ] = {}  # by server: when which jobs failed there shortly after launch
         self._times_aside: dict[int, int] = {}
 
+    @property
+    def any(self) -> bool:
+        """Whether anything is remembered of a job or a server, which a saved step may make good."""
+        return bool(self._tries or self._quick or self._times_aside)
+
     # -- jobs -------------------------------------------------------------------------------------------------
 
     def failed(

@@ -294,7 +294,7 @@ class Mechanism:
         known_L = live.saved_steps[j_L]
         forward_L = j_L[saved_L > known_L]
         live.failures[forward_L], live.saves[forward_L] = 0, True
-        for j in forward_L[live.protected[forward_L]].tolist():
+        for j in (forward_L if self.failures.any else forward_L[live.protected[forward_L]]).tolist():
             self._came_forward(j)
         steps_L = np.maximum(np.where(live.heard[j_L], live.steps_done[j_L], 0.0), steps_L)
         live.heard[j_L] = True
@@ -782,9 +782,9 @@ class Mechanism:
         waits_J[self._backing_off()] = True
         may_V: Bools = ~(waits_J[ways.job] | waits_J[ways.partner])
         for job_id in self.failures.too_small:
-            j = self.live.index.get(job_id)
-            mine_V = (ways.job == j) | (ways.partner == j)
-            may_V[mine_V] &= self.live.throughput[j, ways.type[mine_V]] != 0.0 if j is not None else True
+            if (j := self.live.index.get(job_id)) is not None:
+                mine_V = (ways.job == j) | (ways.partner == j)
+                may_V[mine_V] &= self.live.throughput[j, ways.type[mine_V]] != 0.0
         return may_V
 
     def _select_of_all(self, free: list[int], protection: Protection | None) -> tuple[Choices, list[int]]:
@@ -795,9 +795,9 @@ class Mechanism:
         found = self._found(stays_J=stays_J | settled_J, spares_J=spares_J, protection=protection)
         chosen, left = select(found, free, protection=protection)
         if settled_J.any():
-            chosen, left = self._make_way(chosen, left, settled_J, stays_J, spares_J)
+            chosen, left = self._make_way(chosen, left, settled_J, spares_J)
         if self.reserved is None and not self.execution.quota:
-            found = furthest_behind(self.accounts, self.execution, self._now_s)
+            found = furthest_behind(self.accounts, self._now_s)
             deserved, _ = select(found.only(self._may_run(found.ways)), free)
             self.reserved = reserve(deserved, chosen, self.live, self._now_s)
             if self.reserved is not None:  # devices that others were to begin on are held
@@ -805,7 +805,7 @@ class Mechanism:
         return chosen, left
 
     def _make_way(
-        self, chosen: Choices, left: list[int], settled_J: Bools, stays_J: Bools, spares_J: Bools | None
+        self, chosen: Choices, left: list[int], settled_J: Bools, spares_J: Bools | None
     ) -> tuple[Choices, list[int]]:
         """Jobs that found no place compete with those that would lose their work by making way.
 
@@ -814,21 +814,20 @@ class Mechanism:
         live, settled_V = self.live, settled_J[chosen.job]
         placed_J = np.zeros(len(live), dtype=bool)
         placed_J[chosen.members()] = True
-        left = [free + held for free, held in zip(left, self._held_by(chosen.take(settled_V)), strict=True)]
+        held_A = self._held_by(chosen.take(settled_V))
+        if self.rules.backfill is not None and self.execution.backfill:  # a slow device is a place, too
+            slow = self._where_they_fill(~placed_J & ~live.done, replace(self.rules, backfill=0.0), None)
+            slow = self._without_held(slow.only(self._may_run(slow.ways)))
+            fill, left = select(slow, left, protection=self.protection())
+            placed_J[fill.members()] = True
+            chosen, settled_V = chosen.joined(fill), np.append(settled_V, np.zeros(len(fill), dtype=bool))
+        left = [free + held for free, held in zip(left, held_A, strict=True)]
         found = self._found(spares_J=spares_J)
         ways = found.ways
-        if self.rules.backfill is not None and self.execution.backfill:  # a slow device is a place, too
-            idle = [count - held for count, held in zip(left, self._held_by(chosen.take(settled_V)), strict=True)]
-            slow = self._where_they_fill(~placed_J & ~live.done, replace(self.rules, backfill=0.0), None)
-            fill, _ = select(self._without_held(slow), idle)
-            placed_J[fill.members()] = True
-            for a, devices in enumerate(self._held_by(fill)):
-                left[a] -= devices
-            chosen, settled_V = chosen.joined(fill), np.append(settled_V, np.zeros(len(fill), dtype=bool))
         waits_V = ~(placed_J[ways.job] | np.append(placed_J, False)[ways.partner])
         stays_V = settled_J[ways.job] & (ways.number == live.way[ways.job])
-        if self._reservation_is_due(2):
-            stays_V &= ways.type != self.reserved.type if self.reserved else False
+        if self.reserved is not None and self._reservation_is_due(2):
+            stays_V &= ways.type != self.reserved.type
         claims = found.only(waits_V | stays_V)
         unclaimed = settled_J.copy()
         unclaimed[claims.ways.job] = False
@@ -855,11 +854,8 @@ class Mechanism:
         found = found.only(self._may_run(found.ways))
         if self.execution.first_on and not self.execution.quota:  # another type may cost more
             found = first_on(found, self.live, self._first_on())
-        if self._reservation_is_due(1):
-            assert self.reserved is not None
-            mine_V = (self.live.id[found.ways.job] == self.reserved.job_id) & (
-                found.ways.type == self.reserved.type
-            )
+        if (held := self.reserved) is not None and self._reservation_is_due(1):
+            mine_V = (self.live.id[found.ways.job] == held.job_id) & (found.ways.type == held.type)
             found.keys[0][mine_V] = FIRST
         return self._without_held(found, protection)
 
@@ -887,9 +883,8 @@ class Mechanism:
 
     def _spares(self) -> Bools | None:
         """Jobs that are not preempted if they are nearly complete: none on a type that a gang has waited for."""
-        if not self._reservation_is_due(1):
+        if self.reserved is None or not self._reservation_is_due(1):
             return None
-        assert self.reserved is not None
         return np.asarray(self.live.type != self.reserved.type)
 
     def _without_held(self, found: Candidates, protection: Protection | None = None) -> Candidates:

@@ -239,8 +239,8 @@ def candidates(
     return found
 
 
-def furthest_behind(accounts: Accounts, execution: Execution, now_s: float) -> Candidates:
-    """The same configurations, ordered only by how far each is behind its promise now, in turns.
+def furthest_behind(accounts: Accounts, now_s: float) -> Candidates:
+    """The promised configurations, ordered only by how far each is behind its promise now, in turns.
 
     A job that waits counts once it is behind by most of what it is promised of a round.
     """
@@ -249,8 +249,6 @@ def furthest_behind(accounts: Accounts, execution: Execution, now_s: float) -> C
     j = (live.way != NO_WAY).nonzero()[0]
     np.subtract.at(behind_s, live.way[j], now_s - live.since_s[j])
     counts_V = live.running()[ways.job] | (behind_s >= MOST_OF_A_ROUND * ways.share * rules.round_s)
-    if execution.quota:
-        counts_V &= within_quota(ways, live, rules, now_s)
     turns_V = np.round(behind_s / _turns(ways, live, rules), 6)  # messages take some time: who is equal stays so
     found = Candidates(Choices.to(ways, number=np.arange(len(ways))), [turns_V])
     return found.only(counts_V)

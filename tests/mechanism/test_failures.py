@@ -1,11 +1,14 @@
 """What a failed launch means: when and where a job is tried again, and which servers are put aside."""
 
+import dataclasses
 from collections.abc import Sequence
+
+import numpy as np
 
 from gavelx.cluster import Server
 from gavelx.jobs import Job, Preemptible
 from gavelx.mechanism.commands import Command, GiveUp, Lease, Solve, WakeAt
-from gavelx.mechanism.events import Allocated, Event, JobSubmitted, LeaseEnded, Wake, WorkerJoined
+from gavelx.mechanism.events import Allocated, Event, JobSubmitted, LeaseEnded, Progress, Wake, WorkerJoined
 from gavelx.mechanism.mechanism import Mechanism
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.solvers import certified
@@ -262,3 +265,27 @@ def test_a_job_that_fits_on_no_type_is_given_up() -> None:
     cluster.submit(0)
     cluster.fail(0, 10.0, too_small=("v100", "a100"))
     assert cluster.given_up == [0]
+
+
+def test_a_job_that_backs_off_does_not_fill_a_device_beside_running_scripts() -> None:
+    """Two scripts run that saved nothing; a third failed on two servers, and a fifth one is idle."""
+    cluster = Cluster([("v100", 1)] * 5, dataclasses.replace(DEFAULT, retry_s=3600.0))
+    for job_id in range(3):
+        cluster.submit(job_id)
+    cluster.mechanism.live.saves[:] = False
+    assert cluster.fail(2, 1.0) != cluster.fail(2, 2.0)
+    for round_ in range(1, 5):
+        cluster.tell(Wake(400.0 * round_))
+        assert cluster.lease(2) is None
+
+
+def test_a_saved_step_makes_failures_good() -> None:
+    cluster = Cluster([("v100", 1), ("v100", 1)])
+    cluster.submit(0)
+    failed_on = cluster.fail(0, 1.0)
+    assert cluster.mechanism.failures.avoided(0) == {failed_on}
+    lease = cluster.lease(0)
+    assert lease is not None
+    done = np.array([5.0])
+    cluster.tell(Progress(2.0, np.array([lease.id]), np.array([0]), done, done))
+    assert not cluster.mechanism.failures.avoided(0)

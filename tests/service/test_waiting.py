@@ -6,6 +6,7 @@ from gavelx.errors import UserError
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT
 from gavelx.mechanism.events import JobSubmitted, ServerOffers
+from gavelx.mechanism.reservation import Reservation
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import check_spec, note_of
 from gavelx.service.api.explain import explained
@@ -159,5 +160,22 @@ def test_how_long_a_job_may_be_silent_reaches_its_agent() -> None:
         assert [launch.restart_if_silent_s for launch in launches] == [120.0]
         with pytest.raises(UserError, match="restart_if_silent_s is -1"):
             check_spec(wire.JobSpec(command=["true"], restart_if_silent_s=-1.0))
+
+    run(main())
+
+
+def test_who_waits_for_held_devices_says_for_whom_and_for_which_jobs() -> None:
+    async def main() -> None:
+        desk = Desk()
+        await desk.agent("one", 2)
+        note = note_of(wire.JobSpec(command=["true"]))
+        desk.submit(1e6)
+        desk._apply([Entry(JobSubmitted(0.0, Job(job_id, "net", 1e6, scale_factor=2)), note) for job_id in (1, 2)])
+        desk.wake()
+        running = [lease.job_id for lease in desk.state.mechanism.leasing.leases.values()]
+        assert running == [0]
+        desk.state.mechanism.reserved = Reservation(1, 0, 2, 0.0)
+        assert why(desk, 1) == "2 v100 are held for it as they fall free; it waits for job 0"
+        assert why(desk, 2) == "free v100 are held for job 1, which is further behind"
 
     run(main())
